@@ -1,11 +1,11 @@
 #include "sim/command.h"
 
-#include "sim/experiments/openb_command.h"
-#include "sim/experiments/topology_command.h"
-#include "sim/gym/env_command.h"
+#include "sim/env_command.h"
+#include "sim/openb_command.h"
 #include "sim/preset_command.h"
 #include "sim/replay_command.h"
 #include "sim/scenario_command.h"
+#include "sim/topology_command.h"
 #include "sim/trace_command.h"
 
 namespace berth::sim {

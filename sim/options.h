@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <expected>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,12 +12,12 @@
 #include "config/policy_configuration.h"
 #include "server/cli/exit_codes.h"
 #include "sim/experiments/csv.h"
-#include "sim/faults/seeds.h"
+#include "sim/rows.h"
+#include "sim/seeds.h"
 
 namespace berth::sim {
 
-enum class Format : std::uint8_t { kTable, kJson, kCsv };
-
+/// What AddCommonOptions reads.
 struct CommonOptions {
   std::string traces;  ///< Folder.
   std::vector<std::uint64_t> seeds{42, 43, 44, 45, 46, 47, 48, 49, 50, 51};
@@ -32,10 +31,11 @@ struct CommonOptions {
 std::expected<std::vector<std::string>, std::string> ParseNames(
     std::string_view text, const std::vector<std::string_view>& allowed);
 
+/// Whether the name is one of them.
 bool Contains(const std::vector<std::string>& names, const std::string& name);
 
 /// Prints on stderr what is wrong with a file. Returns the exit code.
-int Fail(const TraceError& error);
+int Fail(const InputError& error);
 
 /// The policy in `file`, or the built-in one if `file` is empty. An error is printed on stderr, and
 /// the exit code is returned.
@@ -79,13 +79,5 @@ CLI::Validator IsPodList();
 
 /// The folder itself, or its sub-folder `name` where that exists.
 std::string TraceFolder(const std::string& folder, const std::string& name);
-
-/// Rows of one experiment, all with the same keys: as a JSON array, or as CSV with a header.
-/// Numbers keep their shortest form; an absent value (null) is an empty field.
-std::string RenderJson(const std::vector<nlohmann::ordered_json>& rows);
-std::string RenderCsv(const std::vector<nlohmann::ordered_json>& rows);
-
-/// Prints the rows if `format` is machine-readable. False: it is kTable, and nothing was printed.
-bool PrintRows(Format format, const std::vector<nlohmann::ordered_json>& rows);
 
 }  // namespace berth::sim

@@ -6,6 +6,7 @@
 
 namespace berth::sim {
 
+/// Adds the commands. If one was given, `run` is set; it returns the exit code.
 void AddPresetCommands(CLI::App& simulate, std::function<int()>& run);
 
 }  // namespace berth::sim

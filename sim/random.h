@@ -19,6 +19,7 @@ inline std::uint64_t SplitMix64(std::uint64_t& state) {
   return z ^ (z >> 31U);
 }
 
+/// One stream of random numbers.
 class Random {
  public:
   /// `stream` separates the uses of one seed, so that drawing more numbers for one use does not

@@ -38,7 +38,7 @@ struct RunCommandOptions {
 
 /// Prints the errors of the file itself. The error is the exit code.
 std::expected<scenario::Scenario, int> Load(const std::string& path) {
-  const auto text = ReadTraceFile(path);
+  const auto text = ReadInputFile(path);
   if (!text) return std::unexpected(Fail(text.error()));
   auto decoded = scenario::Decode(*text, path);
   if (decoded) return *std::move(decoded);
@@ -47,11 +47,11 @@ std::expected<scenario::Scenario, int> Load(const std::string& path) {
   return std::unexpected(kBadInput);
 }
 
-/// Reads at most kMaxTraceBytes; longer input is truncated, and is then not valid JSON.
+/// Reads at most kMaxFileBytes; longer input is truncated, and is then not valid JSON.
 std::string ReadStandardInput() {
   std::string text;
   std::array<char, 65536> buffer{};
-  while (text.size() < kMaxTraceBytes && std::cin.read(buffer.data(), buffer.size()).gcount() > 0) {
+  while (text.size() < kMaxFileBytes && std::cin.read(buffer.data(), buffer.size()).gcount() > 0) {
     text.append(buffer.data(), static_cast<std::size_t>(std::cin.gcount()));
   }
   return text;

@@ -10,7 +10,7 @@
 #include "cluster/plan_claim.h"
 #include "kube/decode.h"
 #include "server/cli/exit_codes.h"
-#include "server/ops/api_pages.h"
+#include "server/drivers/api_pages.h"
 #include "server/ops/ops_server.h"
 #include "server/verbs/verb_server.h"
 #include "server/version.h"

@@ -17,7 +17,7 @@ SchedulerDriver::SchedulerDriver(EmbeddedCluster& cluster, kube::RestClient& ver
     : cluster_(cluster),
       speed_(speed),
       epoch_(SystemClock()),
-      env_(/*seed=*/1, epoch_, /*trace_lines=*/0),
+      env_(/*seed=*/1, epoch_, /*log_lines=*/0),
       extender_(env_, verbs, [this](sim::Event event) { Post(std::move(event)); }),
       scheduler_(env_, {}, extender_, *this) {
   for (kube::Node& node : cluster.Nodes()) env_.api.PutNode(std::move(node));

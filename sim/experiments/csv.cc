@@ -6,7 +6,7 @@
 #include <charconv>
 
 #include "kube/read_file.h"
-#include "sim/faults/seeds.h"
+#include "sim/seeds.h"
 
 namespace berth::sim {
 namespace {
@@ -26,16 +26,16 @@ std::string Printable(std::string_view text) {
 
 }  // namespace
 
-std::string TraceError::ToString() const {
+std::string InputError::ToString() const {
   return line == 0 ? fmt::format("{}: {}", file, message)
                    : fmt::format("{}:{}: {}", file, line, message);
 }
 
-std::expected<std::string, TraceError> ReadTraceFile(const std::string& path) {
-  auto text = kube::ReadFile(path, kMaxTraceBytes);
+std::expected<std::string, InputError> ReadInputFile(const std::string& path) {
+  auto text = kube::ReadFile(path, kMaxFileBytes);
   if (text) return std::move(*text);
   // Removes the file's name at the beginning of the message, because ToString adds it.
-  return std::unexpected(TraceError{.file = path,
+  return std::unexpected(InputError{.file = path,
                                     .message = text.error().message.substr(path.size() + 2),
                                     .unreadable = text.error().unreadable});
 }
@@ -44,7 +44,7 @@ CsvReader::CsvReader(std::string_view text, std::string file)
     : rest_(text), file_(std::move(file)) {}
 
 void CsvReader::Fail(std::string message) {
-  if (!error_) error_ = TraceError{file_, line_, std::move(message)};
+  if (!error_) error_ = InputError{file_, line_, std::move(message)};
 }
 
 bool CsvReader::Line(std::string_view& line) {
@@ -54,8 +54,8 @@ bool CsvReader::Line(std::string_view& line) {
   line = rest_.substr(0, end);
   rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
   if (line.ends_with('\r')) line.remove_suffix(1);
-  if (line.size() > kMaxTraceLine) {
-    Fail(fmt::format("longer than {} bytes", kMaxTraceLine));
+  if (line.size() > kMaxCsvLine) {
+    Fail(fmt::format("longer than {} bytes", kMaxCsvLine));
     return false;
   }
   return true;
@@ -80,8 +80,8 @@ bool CsvReader::Next() {
   if (error_ || header_.empty()) return false;
   std::string_view line;
   if (!Line(line)) return false;
-  if (line_ > kMaxTraceRows + 1) {
-    Fail(fmt::format("more than {} rows", kMaxTraceRows));
+  if (line_ > kMaxCsvRows + 1) {
+    Fail(fmt::format("more than {} rows", kMaxCsvRows));
     return false;
   }
   fields_ = SplitAt(line, ',');

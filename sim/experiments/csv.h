@@ -13,7 +13,7 @@
 namespace berth::sim {
 
 /// An error in an input file. `line` counts from 1; 0: the file as a whole.
-struct TraceError {
+struct InputError {
   std::string file;
   int line = 0;
   std::string message;
@@ -24,12 +24,12 @@ struct TraceError {
   std::string ToString() const;
 };
 
-inline constexpr std::size_t kMaxTraceBytes = 256U << 20U;
-inline constexpr int kMaxTraceRows = 5'000'000;
-inline constexpr std::size_t kMaxTraceLine = 4096;
+inline constexpr std::size_t kMaxFileBytes = 256U << 20U;
+inline constexpr int kMaxCsvRows = 5'000'000;
+inline constexpr std::size_t kMaxCsvLine = 4096;
 
-/// The content of a file of at most kMaxTraceBytes.
-std::expected<std::string, TraceError> ReadTraceFile(const std::string& path);
+/// The content of a file of at most kMaxFileBytes.
+std::expected<std::string, InputError> ReadInputFile(const std::string& path);
 
 /// Reads the rows of `text` once; `text` must outlive the reader.
 ///
@@ -59,7 +59,7 @@ class CsvReader {
 
   /// Reports an error in the current row. The first report is kept.
   void Fail(std::string message);
-  const std::optional<TraceError>& error() const { return error_; }
+  const std::optional<InputError>& error() const { return error_; }
 
  private:
   bool Line(std::string_view& line);
@@ -69,7 +69,7 @@ class CsvReader {
   int line_ = 0;
   std::vector<std::string_view> header_;
   std::vector<std::string_view> fields_;
-  std::optional<TraceError> error_;
+  std::optional<InputError> error_;
 };
 
 }  // namespace berth::sim

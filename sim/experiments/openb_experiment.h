@@ -41,6 +41,7 @@ struct PackingResult {
   double seconds = 0;              ///< Processor time of one core, for the arrivals alone.
 };
 
+/// The runs of one variant: every list under every policy with every seed.
 struct OpenbGrid {
   std::string variant = "protocol";
   std::vector<OpenbNode> nodes;

@@ -22,6 +22,7 @@ namespace berth::sim {
 /// `racks`       the same, in racks of 16 nodes, and a gang must lie inside one rack.
 const std::vector<std::string_view>& OpenbVariants();
 
+/// A pod or a gang that arrives.
 struct Arrival {
   std::size_t pod = 0;                       ///< Index into the list.
   int members = 1;                           ///< Of the gang.

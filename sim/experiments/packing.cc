@@ -230,7 +230,7 @@ Traced<OpenbNode> ReadPackingNodes(const std::string& path) {
   if (!nodes) return nodes;
   for (const OpenbNode& node : *nodes) {
     if (node.gpus <= topology::DeviceSet::kMost) continue;
-    return std::unexpected(TraceError{path, 0, "node " + node.name + " has too many GPUs"});
+    return std::unexpected(InputError{path, 0, "node " + node.name + " has too many GPUs"});
   }
   return nodes;
 }

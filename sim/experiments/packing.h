@@ -24,6 +24,7 @@ const std::vector<std::string_view>& PackingPolicies();
 /// `MostAllocated`.
 const std::vector<std::string_view>& StockPolicies();
 
+/// Who places the pods of a cluster.
 struct PackingOptions {
   std::string policy = "Berth";  ///< One of PackingPolicies() or StockPolicies().
   /// The policy for the pods without GPUs, one of StockPolicies(). Empty: `policy`.
@@ -34,6 +35,7 @@ struct PackingOptions {
   config::ScoreWeights weights{};
 };
 
+/// A cluster on which one policy places pods.
 class PackingCluster {
  public:
   using PodId = std::uint64_t;

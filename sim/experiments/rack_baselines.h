@@ -9,6 +9,7 @@
 
 namespace berth::sim {
 
+/// A node, as far as these policies see it.
 struct RackNode {
   int rack = 0;
   std::int64_t free = 0;  ///< Free GPUs, out of `all`.

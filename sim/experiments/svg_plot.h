@@ -7,11 +7,13 @@
 
 namespace berth::sim {
 
+/// One line of a plot.
 struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points;  ///< By rising x.
 };
 
+/// Lines over common axes.
 struct Plot {
   std::string title;
   std::string x_label;

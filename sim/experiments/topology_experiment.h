@@ -18,6 +18,7 @@ namespace berth::sim {
 /// (rack_baselines.h), `Berth`, and `BerthPreferred`, where every gang prefers one rack.
 const std::vector<std::string_view>& TopologyPolicies();
 
+/// What one run is.
 struct TopologyOptions {
   std::string policy = "Berth";  ///< One of TopologyPolicies().
   /// Share of the GPUs that are requested by the jobs present at one time, above 0, below 1.
@@ -43,8 +44,10 @@ struct TopologyResult {
   double cross_socket_pairs = 0;
 };
 
+/// Runs it once.
 TopologyResult RunTopology(const TopologyOptions& options);
 
+/// A row per run, all with the same keys.
 std::vector<nlohmann::ordered_json> TopologyRows(const std::vector<TopologyResult>& results);
 /// Means over seeds, by load and policy.
 std::string TopologyTable(const std::vector<TopologyResult>& results);

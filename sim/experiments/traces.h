@@ -13,7 +13,7 @@
 namespace berth::sim {
 
 template <typename T>
-using Traced = std::expected<std::vector<T>, TraceError>;
+using Traced = std::expected<std::vector<T>, InputError>;
 
 /// A node of the openb cluster (FGD, USENIX ATC 2023).
 struct OpenbNode {
@@ -68,7 +68,7 @@ Traced<TraceJob> ReadTiresias(std::string_view text, const std::string& file);
 template <typename T>
 Traced<T> ReadTrace(const std::string& path,
                     Traced<T> (*reader)(std::string_view, const std::string&)) {
-  const auto text = ReadTraceFile(path);
+  const auto text = ReadInputFile(path);
   if (!text) return std::unexpected(text.error());
   return reader(*text, path);
 }

@@ -9,9 +9,10 @@
 #include "config/policy_configuration.h"
 #include "engine/engine.h"
 #include "kube/objects.h"
-#include "sim/faults/faults.h"
+#include "sim/faults/profiles.h"
 #include "sim/scheduler/scheduler.h"
 #include "sim/world/fidelity.h"
+#include "sim/world/pods.h"
 
 namespace berth::sim {
 
@@ -81,6 +82,7 @@ std::vector<std::pair<kube::JobKind, kube::Job>> MakeJobs(const Job& job);
 /// The name of the Job of member `index`.
 std::string JobNameOf(const Job& job, int index);
 
+/// All that determines a run.
 struct Day {
   std::uint64_t seed = 0;
   Fidelity fidelity = Fidelity::kScheduler;
@@ -98,10 +100,6 @@ struct Day {
   TimePoint start = 0;
   TimePoint faults_end = 0;  ///< All faults end here, and everything that fits must run.
 };
-
-inline constexpr const char* kGpu = "nvidia.com/gpu";
-inline constexpr const char* kOtherScheduler = "other-scheduler";
-inline constexpr TimePoint kEpoch = 1'800'000'000'000;
 
 /// Gives some queues of a day of the profile `tree` other parents, or the top one another limit.
 void EditTree(config::PolicyConfiguration& policy, std::uint64_t choice);

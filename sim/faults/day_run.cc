@@ -27,9 +27,9 @@ Duration LongestJob(const Day& day) {
 
 }  // namespace
 
-DayRun::DayRun(const Day& day, std::size_t trace_lines)
+DayRun::DayRun(const Day& day, std::size_t log_lines)
     : day_(day),
-      env_(day.seed, day.start, trace_lines, day.fidelity),
+      env_(day.seed, day.start, log_lines, day.fidelity),
       processes_(env_, day.scheduler, day.http_timeout, day.replicas),
       controllers_(env_, day.jobs, day.budgets) {
   env_.clocks_drift = day.clocks_drift;
@@ -46,14 +46,14 @@ DayRun::DayRun(const Day& day, std::size_t trace_lines)
     if (job.volume_after == 0) continue;
     env_.api.SetMissing(job.ns, VolumeOf(job), true);
     env_.timeline.At(job.at + job.volume_after, [this, &job] {
-      env_.trace.Say("api: claim {}", VolumeOf(job).name);
+      env_.log.Say("api: claim {}", VolumeOf(job).name);
       env_.api.SetMissing(job.ns, VolumeOf(job), false);
       processes_.scheduler().OnClaimAdded();
     });
   }
   for (const Fault& fault : day.faults) {
     env_.timeline.At(fault.at, [this, &fault] {
-      if (!calm_) Happen(fault);
+      if (!calm_) Inject(fault);
     });
   }
 }
@@ -67,7 +67,7 @@ RunResult DayRun::Run() {
   RunResult result{.violation = checker().violation(),
                    .at = env_.now(),
                    .steps = env_.timeline.steps(),
-                   .hash = env_.trace.hash(),
+                   .hash = env_.log.hash(),
                    .bound = checker().bound(),
                    .crashes = crashes_,
                    .filters = processes_.wire().filters(),
@@ -78,8 +78,8 @@ RunResult DayRun::Run() {
                    .surplus = checker().surplus(),
                    .for_running = checker().for_running(),
                    .terms = checker().terms(),
-                   .struck = env_.weather.struck(),
-                   .last_events = {env_.trace.last().begin(), env_.trace.last().end()}};
+                   .effects = env_.faults.effects(),
+                   .last_events = {env_.log.last().begin(), env_.log.last().end()}};
   return result;
 }
 
@@ -125,7 +125,7 @@ void DayRun::Empty() {
 
 /// kCrashInGang: acts when one member of a gang is bound and others are not.
 void DayRun::AfterBinding(const kube::Pod& bound) {
-  const Fault* fault = env_.weather.Now(FaultKind::kCrashInGang);
+  const Fault* fault = env_.faults.Find(FaultKind::kCrashInGang);
   const std::string gang = GangOf(bound);
   if (fault == nullptr || fault->at == last_aimed_ || gang.empty() || bound.node_name.empty()) {
     return;
@@ -136,7 +136,7 @@ void DayRun::AfterBinding(const kube::Pod& bound) {
   }
   if (unbound.empty()) return;
   last_aimed_ = fault->at;
-  env_.weather.Struck(FaultKind::kCrashInGang);
+  env_.faults.TookEffect(FaultKind::kCrashInGang);
   const std::uint64_t choice = fault->choice;
   env_.timeline.After(static_cast<Duration>(choice % 300), [this, choice, unbound] {
     CrashBerth(1'000 + static_cast<Duration>(choice / 300 % 3'000));
@@ -159,9 +159,9 @@ bool DayRun::CrashBerth(Duration down) {
 // --- Faults --------------------------------------------------------------------------------------
 
 void DayRun::Calm() {
-  env_.trace.Say("--- all trouble ends");
+  env_.log.Say("--- all trouble ends");
   calm_ = true;
-  env_.weather.Clear();
+  env_.faults.Clear();
   for (const kube::Node& node : day_.nodes) env_.api.PutNode(node);
   env_.api.PutPolicy(day_.policy);
   std::vector<engine::PodRef> forged;
@@ -171,21 +171,21 @@ void DayRun::Calm() {
   for (const engine::PodRef& ref : forged) env_.api.RemovePod(ref);
 }
 
-void DayRun::Happen(const Fault& fault) {
-  env_.trace.Say("fault: {}", fault.ToString());
+void DayRun::Inject(const Fault& fault) {
+  env_.log.Say("fault: {}", fault.ToString());
   checker().OnFault(fault);
-  env_.weather.Begin(fault);
-  if (Strike(fault)) env_.weather.Struck(fault.kind);
+  env_.faults.Begin(fault);
+  if (Apply(fault)) env_.faults.TookEffect(fault.kind);
 }
 
 /// False: there was nothing to hit, or the fault lasts and affects later events.
-bool DayRun::Strike(const Fault& fault) {
+bool DayRun::Apply(const Fault& fault) {
   switch (fault.kind) {
     case FaultKind::kWatchBreak:
     case FaultKind::kWatchExpire:
     case FaultKind::kWatchSlow:
     case FaultKind::kWatchDuplicate:
-      return HappenToStream(fault);
+      return HitStream(fault);
     case FaultKind::kWatchOutage:
       return WatchOutage(fault);
     case FaultKind::kLeaseStolen:
@@ -195,20 +195,20 @@ bool DayRun::Strike(const Fault& fault) {
     case FaultKind::kBerthCrash:
       return CrashBerth(1'000 + static_cast<Duration>(fault.choice % 5'000));
     case FaultKind::kSchedulerRestart:
-      env_.trace.Say("scheduler restarts");
+      env_.log.Say("scheduler restarts");
       processes_.StartScheduler();
       return true;
     case FaultKind::kNodeCordon:
     case FaultKind::kNodeTaint:
     case FaultKind::kNodeDelete:
     case FaultKind::kDeviceHealth:
-      return HappenToNode(fault);
+      return HitNode(fault);
     case FaultKind::kPodDelete:
     case FaultKind::kForgeClaim:
     case FaultKind::kForgeNomination:
     case FaultKind::kForgeGate:
     case FaultKind::kForgeMember:
-      return HappenToPod(fault);
+      return HitPod(fault);
     case FaultKind::kPolicyEdit:
       EditPolicy(fault);
       return true;
@@ -242,11 +242,11 @@ void DayRun::FreezeBerth(const Fault& fault) {
   if (host == nullptr) return;
   const Duration time = fault.lasts + (fault.choice / 4 % 3 == 0 ? 12'000 : 0);
   if (fault.choice % 2 == 0) return host->FreezeBeforeSending(time);
-  env_.weather.Struck(FaultKind::kFreeze);
+  env_.faults.TookEffect(FaultKind::kFreeze);
   host->Freeze(time);
 }
 
-bool DayRun::HappenToStream(const Fault& fault) {
+bool DayRun::HitStream(const Fault& fault) {
   const bool budgets = !day_.budgets.empty() && fault.choice / 9 % 3 == 0;
   const Kind other = budgets ? Kind::kBudget : Kind::kPod;
   const Kind kind = fault.choice % 3 == 0 ? Kind::kNode : other;
@@ -268,7 +268,7 @@ bool DayRun::HappenToStream(const Fault& fault) {
   return true;
 }
 
-bool DayRun::HappenToNode(const Fault& fault) {
+bool DayRun::HitNode(const Fault& fault) {
   const kube::Node& whole = day_.nodes[fault.choice % day_.nodes.size()];
   const std::string name = whole.meta.name;
   if (!env_.api.nodes().contains(name)) return false;
@@ -313,7 +313,7 @@ const kube::Pod* DayRun::Pick(std::uint64_t choice, bool unbound) const {
   return pods.empty() ? nullptr : pods[choice % pods.size()];
 }
 
-bool DayRun::HappenToPod(const Fault& fault) {
+bool DayRun::HitPod(const Fault& fault) {
   const kube::Pod* pod = Pick(fault.choice, fault.kind != FaultKind::kPodDelete);
   if (pod == nullptr) return false;
   const engine::PodRef ref = RefOf(*pod);

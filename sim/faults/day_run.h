@@ -7,12 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "sim/checker/processes.h"
+#include "sim/faults/controllers.h"
 #include "sim/faults/day.h"
-#include "sim/world/controllers.h"
-#include "sim/world/processes.h"
 
 namespace berth::sim {
 
+/// What a run found, and what happened in it.
 struct RunResult {
   std::string violation;  ///< Empty: none.
   TimePoint at = 0;       ///< When the run ended.
@@ -28,14 +29,15 @@ struct RunResult {
   int surplus = 0;           ///< Of these, the surplus of gangs that went on.
   int for_running = 0;       ///< Of these, for members that a running gang lacked.
   int terms = 0;             ///< How often a replica has begun to decide.
-  std::array<int, kFaultKinds> struck{};  ///< How often a fault of each kind had an effect.
+  std::array<int, kFaultKinds> effects{};  ///< How often a fault of each kind had an effect.
   std::vector<std::string> last_events;
 };
 
+/// Runs one day, once.
 class DayRun {
  public:
-  /// `day` must outlive it. Keeps the last `trace_lines` lines for the report of a failure.
-  DayRun(const Day& day, std::size_t trace_lines);
+  /// `day` must outlive it. Keeps the last `log_lines` lines for the report of a failure.
+  DayRun(const Day& day, std::size_t log_lines);
   DayRun(const DayRun&) = delete;
   DayRun& operator=(const DayRun&) = delete;
 
@@ -46,13 +48,13 @@ class DayRun {
   void Settle();
   bool AtRest() const;
   void Empty();
-  void Happen(const Fault& fault);
-  bool Strike(const Fault& fault);
+  void Inject(const Fault& fault);
+  bool Apply(const Fault& fault);
   bool WatchOutage(const Fault& fault);
   void FreezeBerth(const Fault& fault);
-  bool HappenToStream(const Fault& fault);
-  bool HappenToNode(const Fault& fault);
-  bool HappenToPod(const Fault& fault);
+  bool HitStream(const Fault& fault);
+  bool HitNode(const Fault& fault);
+  bool HitPod(const Fault& fault);
   void ForgeClaim(const kube::Pod& pod, std::uint64_t choice, const std::string& node);
   void ForgeMember(const kube::Pod& pod, std::uint64_t choice);
   void EditPolicy(const Fault& fault);

@@ -8,7 +8,7 @@
 #include <ostream>
 #include <thread>
 
-#include "sim/faults/seeds.h"
+#include "sim/seeds.h"
 
 namespace berth::sim {
 namespace {
@@ -81,7 +81,7 @@ struct Reach {
   std::int64_t surplus = 0;
   std::int64_t for_running = 0;
   std::int64_t handovers = 0;  ///< How often a replica began to decide after another one.
-  std::array<std::int64_t, kFaultKinds> struck{};
+  std::array<std::int64_t, kFaultKinds> effects{};
 
   void Add(const RunResult& day) {
     bound += day.bound;
@@ -91,7 +91,7 @@ struct Reach {
     surplus += day.surplus;
     for_running += day.for_running;
     handovers += std::max(0, day.terms - 1);
-    for (std::size_t i = 0; i < struck.size(); ++i) struck[i] += day.struck[i];
+    for (std::size_t i = 0; i < effects.size(); ++i) effects[i] += day.effects[i];
   }
 
   std::string ToString() const {
@@ -99,7 +99,7 @@ struct Reach {
         "{} gangs started, {} evictions answered, {} pods evicted, {} of them surplus, {} for "
         "members that running gangs lacked, {} faults struck",
         gangs, evictions, evicted, surplus, for_running,
-        std::accumulate(struck.begin(), struck.end(), std::int64_t{0}));
+        std::accumulate(effects.begin(), effects.end(), std::int64_t{0}));
   }
 
   /// What the profile is about and never happened; empty: everything happened.
@@ -113,7 +113,7 @@ struct Reach {
     for (int i = 0; i < kFaultKinds; ++i) {
       const auto kind = static_cast<FaultKind>(i);
       if (std::ranges::find(profile.kinds, kind) == profile.kinds.end()) continue;
-      if (struck[static_cast<std::size_t>(i)] == 0) missed.push_back(Name(kind));
+      if (effects[static_cast<std::size_t>(i)] == 0) missed.push_back(Name(kind));
     }
     return fmt::format("{}", fmt::join(missed, ", "));
   }

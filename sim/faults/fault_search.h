@@ -12,6 +12,7 @@
 
 namespace berth::sim {
 
+/// What the command line of `berth simulate faults` says.
 struct FaultOptions {
   std::string seeds = "1-200";  ///< As ParseSeeds reads them.
   std::string profile = "all";

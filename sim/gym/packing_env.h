@@ -15,6 +15,7 @@
 
 namespace berth::sim {
 
+/// One environment; each episode begins with a reset.
 class PackingEnv {
  public:
   // Units: cores, GiB, GPUs.

@@ -12,6 +12,7 @@
 
 namespace berth::scenario {
 
+/// A pod, as it was observed.
 struct SeenPod {
   std::string ns;
   std::string name;
@@ -23,6 +24,7 @@ struct SeenPod {
   std::string reason{};  ///< Why it waits, according to Berth.
 };
 
+/// A node, as it was observed.
 struct SeenNode {
   std::string name;
   kube::StringMap labels{};

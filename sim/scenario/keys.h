@@ -24,7 +24,9 @@ using config::keys::Whole;
 
 // --- The types of values that only scenarios have.
 
+/// Any text.
 struct Text {};
+/// true or false.
 struct Switch {};
 /// An amount of `resource`.
 struct Quantity {
@@ -51,6 +53,7 @@ template <typename Of>
 struct ByName {
   Of of;
 };
+/// The list of steps.
 struct Steps {};
 /// An action of which the key sets one member.
 template <typename Action, typename Member, typename Type>

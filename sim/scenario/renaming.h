@@ -10,6 +10,7 @@
 
 namespace berth::scenario {
 
+/// How new names compare with each other.
 enum class NameOrder : std::uint8_t {
   kKept,      ///< New names compare as the old ones do.
   kReversed,  ///< The other way round.

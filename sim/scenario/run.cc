@@ -10,9 +10,9 @@
 #include "cluster/plan_claim.h"
 #include "config/decode.h"
 #include "kube/decode.h"
+#include "sim/checker/processes.h"
 #include "sim/scenario/judge.h"
 #include "sim/scenario/objects.h"
-#include "sim/world/processes.h"
 
 namespace berth::scenario {
 namespace {
@@ -20,7 +20,7 @@ namespace {
 using sim::Kind;
 using sim::RefOf;
 
-constexpr std::size_t kTraceLines = 60;
+constexpr std::size_t kLogLines = 60;
 /// Pause between two steps: only long enough to keep them in order.
 constexpr sim::Duration kStepPause = 20;
 constexpr sim::Duration kGrace = 1'000;  ///< From a bound pod's deletion to its end.
@@ -34,12 +34,12 @@ sim::SchedulerOptions SchedulerFor(const RunOptions& options) {
   return scheduler;
 }
 
-class Stage {
+class ScenarioRun {
  public:
-  Stage(const Scenario& scenario, const RunOptions& options)
+  ScenarioRun(const Scenario& scenario, const RunOptions& options)
       : scenario_(scenario),
         options_(options),
-        env_(options.seed, sim::kEpoch, kTraceLines, options.fidelity),
+        env_(options.seed, sim::kEpoch, kLogLines, options.fidelity),
         processes_(env_, SchedulerFor(options), kHttpTimeout) {
     env_.api.Subscribe(Kind::kPod, life_.alive(), [this] { EndDeleted(); });
     env_.api.PutPolicy(scenario.policy);
@@ -73,10 +73,10 @@ class Stage {
     }
     if (Broken()) report.faults.push_back(processes_.checker().violation());
     if (!report.faults.empty()) {
-      report.last_events = {env_.trace.last().begin(), env_.trace.last().end()};
+      report.last_events = {env_.log.last().begin(), env_.log.last().end()};
     }
     report.attempts = std::move(attempts_);
-    report.hash = env_.trace.hash();
+    report.hash = env_.log.hash();
     return report;
   }
 
@@ -273,7 +273,7 @@ class Stage {
 }  // namespace
 
 RunReport Run(const Scenario& scenario, const RunOptions& options) {
-  return Stage(scenario, options).Run();
+  return ScenarioRun(scenario, options).Run();
 }
 
 }  // namespace berth::scenario

@@ -12,6 +12,7 @@
 
 namespace berth::scenario {
 
+/// How a scenario is run.
 struct RunOptions {
   sim::Fidelity fidelity = sim::Fidelity::kScheduler;
   std::uint64_t seed = 1;  ///< For delays, and for kube-scheduler's choice among equals.
@@ -35,6 +36,7 @@ struct Attempt {
   std::int64_t equals = 1;  ///< Nodes with the best score, of which one was drawn.
 };
 
+/// What a run found.
 struct RunReport {
   std::vector<std::string> faults;       ///< `line 12: g: 2 bound, expected 3`; empty: it passed.
   std::vector<std::string> last_events;  ///< The last events of the world, if it did not pass.
@@ -43,6 +45,7 @@ struct RunReport {
                                          ///< same seed.
 };
 
+/// Runs the steps in order, and ends early at the first that fails.
 RunReport Run(const Scenario& scenario, const RunOptions& options = {});
 
 }  // namespace berth::scenario

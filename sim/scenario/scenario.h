@@ -72,9 +72,11 @@ struct Create {
   std::vector<Workload> workloads;
   bool reversed = false;  ///< The last pod first; no key of the file.
 };
+/// Nodes join the cluster.
 struct AddNodes {
   std::vector<Nodes> nodes;
 };
+/// The pods are deleted.
 struct Delete {
   std::vector<std::string> targets;
 };
@@ -87,10 +89,12 @@ struct Finish {
 struct Ungate {
   std::vector<std::string> targets;
 };
+/// The nodes are cordoned, or uncordoned.
 struct Cordon {
   std::vector<std::string> nodes;
   bool cordoned = true;
 };
+/// The nodes are deleted.
 struct RemoveNodes {
   std::vector<std::string> nodes;
 };
@@ -98,14 +102,17 @@ struct RemoveNodes {
 struct SetGpus {
   std::map<std::string, int> nodes;
 };
+/// The policy file is replaced.
 struct SetPolicy {
   std::string yaml;
 };
+/// What can be killed.
 enum class Process : std::uint8_t { kBerth, kScheduler };
 /// kill -9, and a new process at once.
 struct Kill {
   Process process = Process::kBerth;
 };
+/// Time passes.
 struct Wait {
   std::chrono::milliseconds time{};
 };
@@ -123,6 +130,7 @@ struct WorkloadExpectation {
   std::string reason;                  ///< The token that `why` gives for its first waiting pod.
 };
 
+/// What must hold once the cluster has settled.
 struct Expect {
   std::map<std::string, WorkloadExpectation> workloads;
   std::optional<int> free_nodes;  ///< Nodes whose devices are all free.
@@ -131,12 +139,14 @@ struct Expect {
 using Action = std::variant<Create, AddNodes, Delete, Finish, Ungate, Cordon, RemoveNodes, SetGpus,
                             SetPolicy, Kill, Wait, Expect>;
 
+/// One action, and where it stands in the file.
 struct Step {
   int line = 0;
   std::string key;  ///< As written: `create`, `expect`...
   Action action;
 };
 
+/// A scenario file.
 struct Scenario {
   std::string proves;       ///< One sentence.
   std::string area;         ///< gang, quota, fragmentation, topology, restart.

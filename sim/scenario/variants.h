@@ -12,6 +12,7 @@
 
 namespace berth::scenario {
 
+/// One kind of change.
 struct Variant {
   std::string_view name;  ///< As for `--variants`.
   /// The changed scenario, with its expectations. The error says why the variant does not apply to

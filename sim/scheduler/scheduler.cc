@@ -4,8 +4,7 @@
 
 #include "cluster/resources.h"
 #include "kube/selector.h"
-#include "sim/faults/day.h"
-#include "sim/faults/usage.h"
+#include "sim/world/pods.h"
 
 namespace berth::sim {
 namespace {
@@ -456,9 +455,9 @@ std::optional<Scheduler::Refusal> Scheduler::Refuse(const Asked& asked, const No
   }
   if (auto refusal = RefuseByRoom(asked, state, without)) return refusal;
   if (auto refusal = RefuseByNeighbours(asked, state, without)) return refusal;
-  const Fault* hidden = env_.weather.Now(FaultKind::kHiddenRefusal);
+  const Fault* hidden = env_.faults.Find(FaultKind::kHiddenRefusal);
   if (hidden != nullptr && (cluster::NodeHash(node.meta.name) ^ hidden->choice) % 3 == 0) {
-    env_.weather.Struck(FaultKind::kHiddenRefusal);
+    env_.faults.TookEffect(FaultKind::kHiddenRefusal);
     return Refusal{kVolumeBinding, "node(s) had volume node affinity conflict"};
   }
   return std::nullopt;

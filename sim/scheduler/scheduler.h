@@ -27,6 +27,7 @@
 
 namespace berth::sim {
 
+/// The configuration of kube-scheduler, as far as it is modelled.
 struct SchedulerOptions {
   QueueOptions queue{};
   StockStrategy strategy = StockStrategy::kLeastAllocated;
@@ -53,6 +54,7 @@ struct SchedulerOptions {
 std::int64_t AskedCpu(const kube::Pod& pod);
 std::int64_t AskedMemory(const kube::Pod& pod);
 
+/// One process of kube-scheduler.
 class Scheduler {
  public:
   /// It sees what is in `env.api`. `writes` must outlive every event in `env`, the other references

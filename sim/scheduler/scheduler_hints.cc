@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kube/selector.h"
-#include "sim/faults/usage.h"
+#include "sim/world/pods.h"
 
 namespace berth::sim {
 namespace {

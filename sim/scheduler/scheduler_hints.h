@@ -42,6 +42,7 @@ struct ClusterEvent {
   std::int32_t up_to_priority = std::numeric_limits<std::int32_t>::max();
 };
 
+/// Whether the event may let the pod be scheduled, which `rejectors` refused last.
 bool MayHelp(const ClusterEvent& event, const kube::Pod& pod, Rejectors rejectors);
 
 }  // namespace berth::sim

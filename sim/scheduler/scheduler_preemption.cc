@@ -149,7 +149,7 @@ void Scheduler::Evict(const kube::Pod& preemptor, const std::string& node,
   for (const std::string& uid : uids) victims.push_back(held_.at(uid).pod.get());
   if (on_preemption) on_preemption(preemptor, node, victims);
   for (const kube::Pod* victim : victims) {
-    env_.trace.Say("scheduler: {} evicts {}", preemptor.meta.name, victim->meta.name);
+    env_.log.Say("scheduler: {} evicts {}", preemptor.meta.name, victim->meta.name);
     const engine::PodRef ref{victim->meta.ns, victim->meta.name, victim->meta.uid};
     env_.timeline.After(env_.Latency(env_.ties, 1, 10),
                         [&writes = writes_, ref] { writes.DeletePod(ref); });

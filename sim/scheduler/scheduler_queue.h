@@ -18,6 +18,7 @@
 
 namespace berth::sim {
 
+/// The periods of the queue.
 struct QueueOptions {
   Duration initial_backoff = 1'000;   ///< podInitialBackoffSeconds; doubles with every failure.
   Duration max_backoff = 10'000;      ///< podMaxBackoffSeconds.
@@ -26,6 +27,7 @@ struct QueueOptions {
   Duration leftover_every = 30'000;
 };
 
+/// The pods that wait to be scheduled.
 class SchedulingQueue {
  public:
   SchedulingQueue(const Timeline& timeline, QueueOptions options)

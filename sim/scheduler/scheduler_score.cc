@@ -3,8 +3,8 @@
 #include <array>
 
 #include "kube/selector.h"
-#include "sim/faults/usage.h"
 #include "sim/scheduler/scheduler.h"
+#include "sim/world/pods.h"
 
 namespace berth::sim {
 namespace {

@@ -32,7 +32,7 @@ void Scheduler::Begin(const std::shared_ptr<Cycle>& cycle) {
   if (waiting.empty() || offered.empty()) return TryNominated(cycle);
   const auto pod = waiting[static_cast<std::size_t>(env_.ties.Between(0, std::ssize(waiting) - 1))];
   if (!Managed(*pod)) return TryNominated(cycle);
-  env_.trace.Say("scheduler: tries {} on {} nodes, not in earnest", pod->meta.name, offered.size());
+  env_.log.Say("scheduler: tries {} on {} nodes, not in earnest", pod->meta.name, offered.size());
   using Scores = std::map<std::string, std::int64_t>;
   const auto filtered = [this, cycle, pod](const std::expected<FilterReply, std::string>& reply) {
     if (!reply || reply->kept.empty() || env_.ties.Percent(50)) return Begin(cycle);

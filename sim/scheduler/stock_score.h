@@ -7,6 +7,7 @@
 
 namespace berth::sim {
 
+/// How kube-scheduler is configured to score nodes.
 enum class StockStrategy : std::uint8_t {
   /// The default profile: NodeResourcesFit with LeastAllocated and NodeResourcesBalancedAllocation,
   /// both over CPU and memory, weight 1 each.
@@ -29,6 +30,7 @@ struct ResourceUse {
   std::int64_t after = 0;
 };
 
+/// The scores of NodeResourcesFit under either strategy: 0 to kMaxNodeScore.
 std::int64_t LeastAllocated(std::span<const ResourceUse> resources);
 std::int64_t MostAllocated(std::span<const ResourceUse> resources);
 /// How much closer together the pod brings the used shares of CPU and memory; 75 if it changes

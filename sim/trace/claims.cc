@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
-#include "sim/faults/day.h"
-#include "sim/faults/usage.h"
+#include "sim/checker/usage.h"
+#include "sim/world/pods.h"
 
 namespace berth::sim {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "cluster/measures.h"
 #include "policy/queue_demand.h"
-#include "sim/faults/usage.h"
 #include "sim/trace/recording.h"
+#include "sim/world/pods.h"
 
 namespace berth::sim {
 namespace {

@@ -31,6 +31,7 @@ struct Sample {
 /// although its queue is entitled to the devices.
 double ShareError(const policy::FairTree& tree);
 
+/// Follows the pods of a replay, and measures the cluster when it is asked.
 class Observer {
  public:
   /// `shares`: whose queues, quotas and weights fair shares are computed from. `env` must outlive

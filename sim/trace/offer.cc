@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "kube/selector.h"
-#include "sim/faults/usage.h"
 #include "sim/random.h"
+#include "sim/world/pods.h"
 
 namespace berth::sim {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "cluster/plan_claim.h"
 #include "cluster/resources.h"
-#include "sim/faults/usage.h"
+#include "sim/world/pods.h"
 
 namespace berth::sim {
 namespace {

@@ -14,6 +14,7 @@
 
 namespace berth::sim {
 
+/// Plays the jobs of one replay.
 class Player {
  public:
   struct Options {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "cluster/resources.h"
-#include "sim/faults/day.h"
 #include "sim/random.h"
 #include "sim/trace/offer.h"
+#include "sim/world/pods.h"
 
 namespace berth::sim {
 namespace {

@@ -150,10 +150,10 @@ std::vector<RecordedJob> Join(std::vector<RecordedPod> pods) {
 
 }  // namespace
 
-std::expected<Recording, TraceError> ReadRecordedPods(const std::string& text,
+std::expected<Recording, InputError> ReadRecordedPods(const std::string& text,
                                                       const std::string& file) {
   const auto manifests = config::ReadManifests(text);
-  if (!manifests) return std::unexpected(TraceError{file, 0, manifests.error()});
+  if (!manifests) return std::unexpected(InputError{file, 0, manifests.error()});
   Recording recording;
   std::vector<RecordedPod> pods;
   std::set<std::string> names;
@@ -163,11 +163,11 @@ std::expected<Recording, TraceError> ReadRecordedPods(const std::string& text,
     auto pod = kube::DecodePod(manifest.json, parser);
     if (!pod) {
       return std::unexpected(
-          TraceError{file, 0, "Pod " + manifest.name + ": " + pod.error().ToString()});
+          InputError{file, 0, "Pod " + manifest.name + ": " + pod.error().ToString()});
     }
     const std::string name = pod->meta.ns + "/" + pod->meta.name;
     if (!names.insert(name).second) {
-      return std::unexpected(TraceError{file, 0, "Pod " + name + " is there twice"});
+      return std::unexpected(InputError{file, 0, "Pod " + name + " is there twice"});
     }
     // Not a label value that Kubernetes accepts; and it would become part of the CSV's header.
     const auto queue = pod->meta.labels.find("berth.dev/queue");

@@ -9,8 +9,7 @@
 #include "cluster/resources.h"
 #include "config/manifests.h"
 #include "kube/decode.h"
-#include "sim/faults/day.h"
-#include "sim/faults/usage.h"
+#include "sim/world/pods.h"
 
 namespace berth::sim {
 namespace {
@@ -59,10 +58,10 @@ std::string_view FirstLine(std::string_view text) {
   return line;
 }
 
-std::expected<std::vector<kube::Node>, TraceError> DecodeNodes(std::string_view text,
+std::expected<std::vector<kube::Node>, InputError> DecodeNodes(std::string_view text,
                                                                const std::string& file) {
   const auto fail = [&file](std::string message) {
-    return std::unexpected(TraceError{file, 0, std::move(message)});
+    return std::unexpected(InputError{file, 0, std::move(message)});
   };
   const auto manifests = config::ReadManifests(text);
   if (!manifests) return fail(manifests.error());
@@ -91,7 +90,7 @@ kube::Pod MakePod(const std::string& name, std::int64_t gpus, std::int64_t cpu,
   return pod;
 }
 
-std::expected<Recording, TraceError> FromJobs(const Traced<TraceJob>& jobs, bool has_arrivals,
+std::expected<Recording, InputError> FromJobs(const Traced<TraceJob>& jobs, bool has_arrivals,
                                               const ClusterGpus& gpus) {
   if (!jobs) return std::unexpected(jobs.error());
   Recording recording{.jobs = {}, .has_arrivals = has_arrivals, .left_out = {}};
@@ -161,22 +160,22 @@ RecordedJob MakeJob(const TraceJob& job, std::size_t index, std::int64_t gpus_pe
   return made;
 }
 
-std::expected<std::vector<kube::Node>, TraceError> ReadCluster(const std::string& source) {
+std::expected<std::vector<kube::Node>, InputError> ReadCluster(const std::string& source) {
   if (auto made = MakeCluster(source)) return *std::move(made);
   constexpr std::string_view kDigits = "0123456789";
   const auto by = source.find_first_not_of(kDigits);
   if (by != std::string::npos && by > 0 && source[by] == 'x' &&
       source.find_first_not_of(kDigits, by + 1) == std::string::npos) {
-    return std::unexpected(TraceError{
+    return std::unexpected(InputError{
         .file = source,
         .message = fmt::format("a cluster NxG has 1 to {} nodes of 1 to 64 GPUs", kMostNodes)});
   }
-  const auto text = ReadTraceFile(source);
+  const auto text = ReadInputFile(source);
   if (!text) return std::unexpected(text.error());
   return ReadNodes(*text, source);
 }
 
-std::expected<std::vector<kube::Node>, TraceError> ReadNodes(std::string_view text,
+std::expected<std::vector<kube::Node>, InputError> ReadNodes(std::string_view text,
                                                              const std::string& file) {
   if (!FirstLine(text).starts_with("sn,")) return DecodeNodes(text, file);
   const auto rows = ReadOpenbNodes(text, file);
@@ -204,9 +203,9 @@ ClusterGpus CountGpus(const std::vector<kube::Node>& nodes) {
   return gpus;
 }
 
-std::expected<Recording, TraceError> ReadRecording(const std::string& path,
+std::expected<Recording, InputError> ReadRecording(const std::string& path,
                                                    const ClusterGpus& gpus) {
-  const auto text = ReadTraceFile(path);
+  const auto text = ReadInputFile(path);
   if (!text) return std::unexpected(text.error());
   return ReadJobs(*text, path, gpus);
 }
@@ -229,10 +228,10 @@ Recording RecordingOf(const std::vector<OpenbPod>& pods) {
   return recording;
 }
 
-std::expected<Recording, TraceError> ReadJobs(const std::string& text, const std::string& file,
+std::expected<Recording, InputError> ReadJobs(const std::string& text, const std::string& file,
                                               const ClusterGpus& gpus) {
   const std::string_view header = FirstLine(text);
-  std::expected<Recording, TraceError> recording;
+  std::expected<Recording, InputError> recording;
   if (header.starts_with("name,cpu_milli")) {
     const auto pods = ReadOpenbPods(text, file);
     if (!pods) return std::unexpected(pods.error());
@@ -244,13 +243,13 @@ std::expected<Recording, TraceError> ReadJobs(const std::string& text, const std
   } else if (header.starts_with("job_id,num_gpu,")) {
     recording = FromJobs(ReadTiresias(text, file), true, gpus);
   } else if (header.starts_with("vc,")) {
-    return std::unexpected(TraceError{file, 1, "arrivals without durations cannot be replayed"});
+    return std::unexpected(InputError{file, 1, "arrivals without durations cannot be replayed"});
   } else {
     recording = ReadRecordedPods(text, file);
   }
   if (!recording) return recording;
   if (recording->jobs.empty()) {
-    return std::unexpected(TraceError{
+    return std::unexpected(InputError{
         file, 0,
         recording->left_out.empty()
             ? "no pod in it"

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kube/terminal.h"
+#include "server/cli/exit_codes.h"
 #include "sim/experiments/parallel.h"
 #include "sim/trace/trace_report.h"
 #include "sim/world/fidelity.h"

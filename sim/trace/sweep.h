@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/options.h"
+#include "sim/rows.h"
 #include "sim/trace/trace_run.h"
 
 namespace berth::sim {
@@ -34,6 +34,7 @@ struct TraceWorkload {
   std::optional<config::PolicyConfiguration> shares{};  ///< In place of those of the sweep.
 };
 
+/// What is run, and under what.
 struct Sweep {
   std::string experiment = "trace";
   std::vector<double> loads{0};  ///< 0: as recorded.

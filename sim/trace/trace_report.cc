@@ -74,8 +74,8 @@ double MeanSample(const TraceResult& run, double Sample::*member) {
   return Mean(values);
 }
 
-/// Mean share error of the samples between two parts (0..1) of the time in which jobs arrive. What
-/// comes after tells nothing: there are ever fewer jobs, until all have what they ask for.
+/// Mean share error of the samples between two parts (0..1) of the time in which jobs arrive. Later
+/// samples are left out: without new jobs, all soon have what they ask for.
 double MeanShareError(const TraceResult& run, double from = 0, double to = 1) {
   std::vector<double> values;
   for (const Sample& sample : run.samples) {

@@ -6,11 +6,11 @@
 #include <array>
 
 #include "sim/baselines/baselines.h"
-#include "sim/faults/usage.h"
+#include "sim/checker/processes.h"
+#include "sim/checker/usage.h"
 #include "sim/trace/claims.h"
 #include "sim/trace/observer.h"
 #include "sim/trace/player.h"
-#include "sim/world/processes.h"
 
 namespace berth::sim {
 namespace {
@@ -40,7 +40,7 @@ class TraceRun {
            const TraceOptions& options)
       : options_(options),
         jobs_(jobs),
-        env_(options.seed, kEpoch, Trace::kNothing, options.fidelity),
+        env_(options.seed, kEpoch, EventLog::kNothing, options.fidelity),
         berth_(options.policy == "Berth" || IsPublished(options.policy)),
         gpus_(CountGpus(nodes).all),
         processes_(env_, SchedulerOf(), kHttpTimeout),

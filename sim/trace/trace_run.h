@@ -23,6 +23,7 @@ namespace berth::sim {
 /// engine breaks ties by the fixed order of nodes.
 const std::vector<std::string_view>& TracePolicies();
 
+/// Under what one replay runs.
 struct TraceOptions {
   std::string policy = "Berth";
   std::uint64_t seed = 0;                       ///< For ties and delays.
@@ -48,6 +49,7 @@ struct ClaimTimes {
   std::size_t never = 0;  ///< Claims of jobs that never started.
 };
 
+/// Result of one replay.
 struct TraceResult {
   std::string experiment = "trace";
   Fidelity fidelity = Fidelity::kScheduler;

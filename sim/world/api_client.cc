@@ -22,7 +22,7 @@ kube::PodRef Ref(const engine::PodRef& pod) {
 
 enum class Mishap : std::uint8_t { kNone, kThrottled, kError, kErrorAfter, kLost, kAnswerLost };
 
-Mishap DrawMishap(Weather& weather, Random& random) {
+Mishap DrawMishap(ActiveFaults& faults, Random& random) {
   static constexpr std::array<std::pair<FaultKind, Mishap>, 5> kMishaps{
       {{FaultKind::kApiThrottled, Mishap::kThrottled},
        {FaultKind::kApiError, Mishap::kError},
@@ -30,8 +30,8 @@ Mishap DrawMishap(Weather& weather, Random& random) {
        {FaultKind::kApiRequestLost, Mishap::kLost},
        {FaultKind::kApiAnswerLost, Mishap::kAnswerLost}}};
   for (const auto& [kind, mishap] : kMishaps) {
-    if (!weather.Is(kind) || !random.Percent(60)) continue;
-    weather.Struck(kind);
+    if (!faults.Has(kind) || !random.Percent(60)) continue;
+    faults.TookEffect(kind);
     return mishap;
   }
   return Mishap::kNone;
@@ -226,7 +226,7 @@ void ApiClient::Attempt(const std::shared_ptr<Call>& call) {
   }
   const Duration timeout = std::min(permitted, Duration{most->count()});
   if (const Duration freeze = std::exchange(freeze_for_, 0); freeze > 0) {
-    env_.weather.Struck(FaultKind::kFreeze);
+    env_.faults.TookEffect(FaultKind::kFreeze);
     freezer_.Freeze(freeze);
   }
   life_.Guard([this, call, not_after = env_.now() + timeout] { Transmit(call, not_after); })();
@@ -239,9 +239,9 @@ void ApiClient::Transmit(const std::shared_ptr<Call>& call, TimePoint not_after)
     call->last = {.status = 0, .message = "too late to be sent"};
     return Retry(call);
   }
-  const Mishap mishap = DrawMishap(env_.weather, env_.network);
-  const bool slow = env_.weather.Is(FaultKind::kApiSlow);
-  if (slow) env_.weather.Struck(FaultKind::kApiSlow);
+  const Mishap mishap = DrawMishap(env_.faults, env_.network);
+  const bool slow = env_.faults.Has(FaultKind::kApiSlow);
+  if (slow) env_.faults.TookEffect(FaultKind::kApiSlow);
   const Duration there = env_.Latency(env_.network, 1, slow ? 4'000 : 5);
   const Duration back = env_.Latency(env_.network, 1, slow ? 4'000 : 5);
   const bool answered =

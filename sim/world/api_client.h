@@ -1,6 +1,6 @@
 // Berth's calls to the API server in virtual time. It corresponds to kube::Writer, which makes them
 // with threads. As there, kube/requests.h defines what is sent and what answers mean, and
-// kube/attempts.h when to try again. Failures on the way come from Weather (sim/faults/faults.h).
+// kube/attempts.h when to try again. Failures on the way come from faults.h.
 #pragma once
 
 #include <functional>
@@ -18,11 +18,13 @@ namespace berth::sim {
 
 using kube::WriteOutcome;
 
+/// How a call ended, and the last answer to it.
 struct WriteResult {
   WriteOutcome outcome = WriteOutcome::kUnknown;
   Reply reply{};
 };
 
+/// The client of one process. Its calls take time, and fail as the active faults say.
 class ApiClient {
  public:
   using Done = std::function<void(const WriteResult&)>;

@@ -13,7 +13,7 @@ constexpr std::size_t kRemembered = 100'000;
 
 std::string NameKey(const std::string& ns, const std::string& name) { return ns + '/' + name; }
 
-/// Whether it ends only if somebody ends it: to evict what has ended ends nothing.
+/// The pod has neither ended nor been deleted: only then does an eviction end it.
 bool Runs(const kube::Pod& pod) {
   return !pod.meta.deletion && pod.phase != kube::PodPhase::kSucceeded &&
          pod.phase != kube::PodPhase::kFailed;
@@ -88,7 +88,7 @@ std::shared_ptr<const kube::Pod> ApiServer::FindToPatch(const engine::PodRef& re
 
 Reply ApiServer::Store(kube::Pod pod) {
   pod.meta.resource_version = std::to_string(++version_);
-  trace_.Say([&pod] { return "api: " + Describe(pod); });
+  log_.Say([&pod] { return "api: " + Describe(pod); });
   auto stored = std::make_shared<const kube::Pod>(std::move(pod));
   pods_[NameKey(stored->meta.ns, stored->meta.name)] = stored;
   by_uid_[stored->meta.uid] = stored.get();
@@ -97,7 +97,7 @@ Reply ApiServer::Store(kube::Pod pod) {
 }
 
 void ApiServer::Erase(const kube::Pod& pod) {
-  trace_.Say("api: {} is gone", pod.meta.name);
+  log_.Say("api: {} is gone", pod.meta.name);
   auto last = pods_.at(NameKey(pod.meta.ns, pod.meta.name));
   pods_.erase(NameKey(last->meta.ns, last->meta.name));
   by_uid_.erase(last->meta.uid);
@@ -339,8 +339,8 @@ void ApiServer::PutNode(kube::Node node) {
   std::string amounts;
   for (const auto& [name, amount] : node.allocatable)
     amounts += fmt::format(" {}={}", name, amount);
-  trace_.Say("api: node {}{}{}{}", node.meta.name, node.unschedulable ? " cordoned" : "",
-             node.taints.empty() ? "" : " tainted", amounts);
+  log_.Say("api: node {}{}{}{}", node.meta.name, node.unschedulable ? " cordoned" : "",
+           node.taints.empty() ? "" : " tainted", amounts);
   node.meta.resource_version = std::to_string(++version_);
   auto stored = std::make_shared<const kube::Node>(std::move(node));
   nodes_[stored->meta.name] = stored;
@@ -350,7 +350,7 @@ void ApiServer::PutNode(kube::Node node) {
 void ApiServer::DeleteNode(const std::string& name) {
   const auto it = nodes_.find(name);
   if (it == nodes_.end()) return;
-  trace_.Say("api: node {} is gone", name);
+  log_.Say("api: node {} is gone", name);
   auto last = it->second;
   nodes_.erase(it);
   ++version_;
@@ -358,14 +358,14 @@ void ApiServer::DeleteNode(const std::string& name) {
 }
 
 void ApiServer::PutPolicy(config::PolicyConfiguration policy) {
-  trace_.Say("api: policy");
+  log_.Say("api: policy");
   ++version_;
   policy_ = std::make_shared<const config::PolicyConfiguration>(std::move(policy));
   Append(Kind::kPolicy, {.key = "policy", .policy = policy_});
 }
 
 void ApiServer::PutBudget(kube::PodDisruptionBudget budget) {
-  trace_.Say("api: budget {} allows {}", budget.meta.name, budget.disruptions_allowed);
+  log_.Say("api: budget {} allows {}", budget.meta.name, budget.disruptions_allowed);
   budget.meta.resource_version = std::to_string(++version_);
   auto stored = std::make_shared<const kube::PodDisruptionBudget>(std::move(budget));
   budgets_[stored->meta.uid] = stored;

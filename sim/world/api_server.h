@@ -20,13 +20,15 @@
 #include "kube/decode.h"
 #include "kube/objects.h"
 #include "kube/requests.h"
+#include "sim/world/event_log.h"
 #include "sim/world/timeline.h"
-#include "sim/world/trace.h"
 
 namespace berth::sim {
 
+/// The kinds of objects that are watched; each has a journal of its own.
 enum class Kind : std::uint8_t { kNode, kPod, kPolicy, kBudget };
 inline constexpr int kKinds = 4;
+/// As it stands in messages, for example `pods`.
 std::string_view Name(Kind kind);
 
 /// One event of a watch: the current object, or its last state if it was deleted.
@@ -69,9 +71,10 @@ class SchedulerWrites {
   virtual Reply Patch(const engine::PodRef& ref, const std::function<bool(kube::Pod&)>& change) = 0;
 };
 
+/// Keeps the objects of one cluster, and the journals of their changes.
 class ApiServer final : public SchedulerWrites {
  public:
-  ApiServer(const Timeline& timeline, Trace& trace) : timeline_(timeline), trace_(trace) {}
+  ApiServer(const Timeline& timeline, EventLog& log) : timeline_(timeline), log_(log) {}
 
   // --- Pods. Every write takes a UID precondition where `uid` is not empty: 409 for another pod of
   // that name (a patch gets 422, see kube::IsOtherUid), 404 for none.
@@ -180,7 +183,7 @@ class ApiServer final : public SchedulerWrites {
   void Erase(const kube::Pod& pod);
 
   const Timeline& timeline_;
-  Trace& trace_;
+  EventLog& log_;
   std::uint64_t version_ = 0;
   std::uint64_t pods_created_ = 0;
   std::map<std::string, std::shared_ptr<const kube::Pod>> pods_;  ///< By ns/name.

@@ -5,23 +5,24 @@
 #include <utility>
 
 #include "engine/engine.h"
-#include "sim/faults/faults.h"
 #include "sim/random.h"
 #include "sim/world/api_server.h"
+#include "sim/world/event_log.h"
+#include "sim/world/faults.h"
 #include "sim/world/fidelity.h"
 #include "sim/world/timeline.h"
-#include "sim/world/trace.h"
 
 namespace berth::sim {
 
+/// Time, the API server, the active faults and the random numbers of one world.
 struct Environment {
-  Environment(std::uint64_t seed, TimePoint start, std::size_t trace_lines,
+  Environment(std::uint64_t seed, TimePoint start, std::size_t log_lines,
               Fidelity level = Fidelity::kScheduler)
       : fidelity(level),
         timeline(start),
-        trace(timeline, trace_lines),
-        api(timeline, trace),
-        weather(timeline),
+        log(timeline, log_lines),
+        api(timeline, log),
+        faults(timeline),
         network(seed ^ kStream),
         ties(seed ^ (2 * kStream)) {}
   Environment(const Environment&) = delete;
@@ -45,9 +46,9 @@ struct Environment {
   const Fidelity fidelity;
   std::string garbled{};  ///< See Garble(); empty: nothing.
   Timeline timeline;
-  Trace trace;
+  EventLog log;
   ApiServer api;
-  Weather weather;
+  ActiveFaults faults;
   Duration clock_skew = 0;    ///< Offset of the machine's clock; a process reads it when it starts.
   bool clocks_drift = false;  ///< See ProcessClock.
   cluster::UsageRecord usage{};      ///< What a leader has kept: server/drivers/usage_keeper.h.

@@ -14,6 +14,7 @@
 
 namespace berth::sim {
 
+/// An answer of filter.
 struct FilterReply {
   std::vector<std::string> kept;  ///< Best first.
   std::string reason;             ///< For every node not kept.

@@ -7,6 +7,7 @@
 
 namespace berth::sim {
 
+/// From the least of the real components to the most.
 enum class Fidelity : std::uint8_t {
   kEngine,     ///< Ledger and placement alone: decisions.
   kInstant,    ///< As kScheduler, but nothing takes time: a pod waits only for decisions and room.
@@ -15,6 +16,7 @@ enum class Fidelity : std::uint8_t {
                ///< the codecs of kube/, server/verbs/wire and config/.
 };
 
+/// As on the command line.
 inline constexpr std::string_view Name(Fidelity fidelity) {
   constexpr std::array<std::string_view, 4> kNames{"engine", "instant", "scheduler", "wire"};
   return kNames[static_cast<std::size_t>(fidelity)];

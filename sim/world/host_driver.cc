@@ -83,12 +83,12 @@ void HostDriver::Watch(Kind kind, WatchStream::Sink sink) {
 void HostDriver::OnSynced() {
   if (--unsynced_ > 0) return;
   if (on_synced) return on_synced();
-  env_.trace.Say("berth: ready");
+  env_.log.Say("berth: ready");
   Lead();
 }
 
 void HostDriver::Lead() {
-  if (left_) env_.trace.Say("berth {}: leads", instance_);
+  if (left_) env_.log.Say("berth {}: leads", instance_);
   Enter([this](TimePoint now) { host_.Lead(now); });
   Enter([this](TimePoint now) {
     host_.Apply([&](engine::Engine& e, TimePoint at) { e.BeginUsage(env_.usage, at); }, now);
@@ -131,7 +131,7 @@ void HostDriver::Enter(Work work) {
   work(now());
   KeepUsage();
   Collect();
-  Wake(env_.Latency(env_.network, 0, env_.weather.Is(FaultKind::kBerthThreads) ? 200 : 2));
+  Wake(env_.Latency(env_.network, 0, env_.faults.Has(FaultKind::kBerthThreads) ? 200 : 2));
 }
 
 /// Lets the planner thread run when the host is due, but not before `least`.
@@ -164,8 +164,8 @@ void HostDriver::Collect() {
     if (!Deliver(order)) orders.push_back(std::move(order));
   }
   if (orders.empty()) return;
-  if (!env_.weather.Is(FaultKind::kBerthThreads)) return Carry(orders);
-  env_.weather.Struck(FaultKind::kBerthThreads);
+  if (!env_.faults.Has(FaultKind::kBerthThreads)) return Carry(orders);
+  env_.faults.TookEffect(FaultKind::kBerthThreads);
   env_.timeline.After(env_.network.Between(0, 300),
                       life_.Guard([this, orders = std::move(orders)] { Carry(orders); }));
 }
@@ -214,7 +214,7 @@ ApiClient::Done HostDriver::EndOfJob(host::Id order, const std::string& key) {
 }
 
 void HostDriver::Do(const host::Nominate& order) {
-  env_.trace.Say("berth: nominate {} to {}", order.pod.name, order.node);
+  env_.log.Say("berth: nominate {} to {}", order.pod.name, order.node);
   Push(order.pod.uid, order.id, [this, order] {
     client_.Nominate(order.pod, order.node, order.annotation, host::kWriteTimeout.count(),
                      Wanted(order.id), EndOfJob(order.id, order.pod.uid));
@@ -222,7 +222,7 @@ void HostDriver::Do(const host::Nominate& order) {
 }
 
 void HostDriver::Do(const host::RemoveGate& order) {
-  env_.trace.Say("berth: remove the gate of {}", order.pod.name);
+  env_.log.Say("berth: remove the gate of {}", order.pod.name);
   Push(order.pod.uid, order.id, [this, order] {
     client_.RemoveGate(order.pod, std::string(cluster::kAdmissionGate), host::kWriteTimeout.count(),
                        Wanted(order.id), EndOfJob(order.id, order.pod.uid));
@@ -230,7 +230,7 @@ void HostDriver::Do(const host::RemoveGate& order) {
 }
 
 void HostDriver::Do(const host::MarkVictim& order) {
-  env_.trace.Say("berth: {} has {}={}", order.pod.name, order.annotation, order.mark);
+  env_.log.Say("berth: {} has {}={}", order.pod.name, order.annotation, order.mark);
   Push(order.pod.uid, order.id, [this, order] {
     client_.Mark(order, host::kWriteTimeout.count(), Wanted(order.id),
                  EndOfJob(order.id, order.pod.uid));
@@ -238,7 +238,7 @@ void HostDriver::Do(const host::MarkVictim& order) {
 }
 
 void HostDriver::Do(const host::Evict& order) {
-  env_.trace.Say("berth: {} {}", order.dry_run ? "may it evict" : "evict", order.pod.name);
+  env_.log.Say("berth: {} {}", order.dry_run ? "may it evict" : "evict", order.pod.name);
   Push(order.pod.uid, order.id, [this, order] {
     client_.Evict(order, host::kWriteTimeout.count(), Wanted(order.id),
                   EndOfJob(order.id, order.pod.uid));
@@ -247,7 +247,7 @@ void HostDriver::Do(const host::Evict& order) {
 
 void HostDriver::Do(const host::FindObject& order) {
   const std::string key = order.ns + "/" + engine::KeyOf(order.object);
-  env_.trace.Say("berth: is there {}", key);
+  env_.log.Say("berth: is there {}", key);
   Push(key, order.id, [this, order, key] {
     client_.Find(order, host::kReadTimeout.count(), EndOfJob(order.id, key));
   });
@@ -266,7 +266,7 @@ void HostDriver::Do(const host::ReadJobs& order) {
 }
 
 void HostDriver::Do(const host::SuspendJob& order) {
-  env_.trace.Say("berth: {} the Job {}", order.suspend ? "suspend" : "resume", order.job.name);
+  env_.log.Say("berth: {} the Job {}", order.suspend ? "suspend" : "resume", order.job.name);
   const std::string key = order.job.ns + "/" + order.job.name;
   Push(key, order.id, [this, order, key] {
     client_.SuspendJob(order, host::kWriteTimeout.count(), Wanted(order.id),
@@ -275,7 +275,7 @@ void HostDriver::Do(const host::SuspendJob& order) {
 }
 
 void HostDriver::Do(const host::ReadPod& order) {
-  env_.trace.Say("berth: read {}", order.pod.name);
+  env_.log.Say("berth: read {}", order.pod.name);
   Push(order.pod.uid, order.id, [this, order] {
     if (!host_.Wants(order.id)) {
       Finish(order.id, {.outcome = WriteOutcome::kRefused});
@@ -304,16 +304,16 @@ void HostDriver::Do(const host::PostBinding& order) {
 }
 
 void HostDriver::Do(const engine::EmitEvent& event) {
-  env_.trace.Say("berth: event {} {}", event.pod.name, event.reason);
+  env_.log.Say("berth: event {} {}", event.pod.name, event.reason);
 }
 
 void HostDriver::Do(const engine::NodeNotice& notice) {
-  env_.trace.Say("berth: devices of {} are {} {}", notice.node, notice.kept ? "kept" : "counted",
-                 notice.problem);
+  env_.log.Say("berth: devices of {} are {} {}", notice.node, notice.kept ? "kept" : "counted",
+               notice.problem);
 }
 
 void HostDriver::Do(const engine::Decision& decision) {
-  env_.trace.Say([&decision] {
+  env_.log.Say([&decision] {
     std::string placed;
     for (const auto& [pod, node] : decision.placed) placed += fmt::format(" {}->{}", pod, node);
     return fmt::format("berth: {} {} {} {}{}", decision.kind, decision.workload, decision.plan,
@@ -328,8 +328,8 @@ std::size_t HostDriver::LaneOf(const std::string& key) const {
 }
 
 void HostDriver::Push(const std::string& key, host::Id order, Job job) {
-  if (env_.weather.Is(FaultKind::kFullQueues)) {
-    env_.weather.Struck(FaultKind::kFullQueues);
+  if (env_.faults.Has(FaultKind::kFullQueues)) {
+    env_.faults.TookEffect(FaultKind::kFullQueues);
     const host::Result result{.outcome = WriteOutcome::kRefused, .tried = false};
     return Enter([&](TimePoint now) { host_.Finished(order, result, now); });
   }
@@ -366,11 +366,11 @@ std::optional<FilterReply> HostDriver::Filter(
       for (const std::size_t index : answer->kept) reply.kept.emplace_back(offered.at(index));
       reply.reason = cluster::RefusalText(answer->reason);
     }
-    env_.trace.Say("filter {}: {} offered, kept {} {}", pod.name, offered.size(),
-                   answer->keep_all     ? "all"
-                   : reply.kept.empty() ? "none"
-                                        : reply.kept.front(),
-                   cluster::Token(answer->reason));
+    env_.log.Say("filter {}: {} offered, kept {} {}", pod.name, offered.size(),
+                 answer->keep_all     ? "all"
+                 : reply.kept.empty() ? "none"
+                                      : reply.kept.front(),
+                 cluster::Token(answer->reason));
   });
   if (!answer) return std::nullopt;
   return reply;
@@ -389,7 +389,7 @@ void HostDriver::Bind(const engine::PodRef& pod, const std::string& node,
                       std::weak_ptr<const bool> client, BindDone done) {
   if (!ready()) return done(std::nullopt);
   host::Id call = 0;
-  env_.trace.Say("bind {} to {}", pod.name, node);
+  env_.log.Say("bind {} to {}", pod.name, node);
   Enter([&](TimePoint now) {
     call = host_.Bind(pod, node, now);
     binds_.emplace(call, BindCall{.client = std::move(client), .done = std::move(done)});
@@ -402,7 +402,7 @@ void HostDriver::Poll(host::Id call) {
   const auto at = binds_.find(call);
   if (at == binds_.end()) return;
   if (at->second.client.expired()) {
-    env_.trace.Say("bind: the caller has gone");
+    env_.log.Say("bind: the caller has gone");
     Enter([&](TimePoint now) { host_.CallerGone(call, now); });
   }
   env_.timeline.After(host::kAskForCaller.count(), life_.Guard([this, call] { Poll(call); }));

@@ -26,6 +26,7 @@ namespace berth::sim {
 using BindDone = std::function<void(const std::optional<std::string>&)>;
 using PreemptDone = std::function<void(const std::optional<engine::VictimMap>&)>;
 
+/// One process of Berth.
 class HostDriver {
  public:
   /// Begins to watch. Without `left` it is the only process, and it begins to lead when all first

@@ -6,6 +6,7 @@
 
 namespace berth::sim {
 
+/// Made when its process starts.
 class ProcessClock {
  public:
   /// `env` must outlive it.
@@ -14,7 +15,7 @@ class ProcessClock {
         start_(env.now()),
         skew_(env.clock_skew),
         drift_(env.clocks_drift ? env.network.Between(-kMostDrift, kMostDrift) : 0) {
-    if (skew_ != 0) env_.weather.Struck(FaultKind::kClockJump);
+    if (skew_ != 0) env_.faults.TookEffect(FaultKind::kClockJump);
   }
 
   TimePoint now() const {

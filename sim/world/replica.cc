@@ -67,9 +67,9 @@ void Replica::Carry() {
 
 void Replica::Do(const host::AskLease& order) {
   const kube::LeaseRequest& request = order.request;
-  const bool blocked = leadership_.on_duty() && env_.weather.Is(FaultKind::kLeaseBlocked);
-  const bool slow = env_.weather.Is(FaultKind::kApiSlow);
-  if (blocked) env_.weather.Struck(FaultKind::kLeaseBlocked);
+  const bool blocked = leadership_.on_duty() && env_.faults.Has(FaultKind::kLeaseBlocked);
+  const bool slow = env_.faults.Has(FaultKind::kApiSlow);
+  if (blocked) env_.faults.TookEffect(FaultKind::kLeaseBlocked);
   const Duration there = env_.network.Between(1, slow ? 4'000 : 5);
   const Duration back = env_.network.Between(1, slow ? 4'000 : 5);
   const Duration timeout = std::max<Duration>(1, request.timeout.count());
@@ -91,7 +91,7 @@ void Replica::Do(const host::AskLease& order) {
 }
 
 void Replica::Do(const host::BeginTerm& order) {
-  env_.trace.Say("berth {}: won the Lease", host_.instance());
+  env_.log.Say("berth {}: won the Lease", host_.instance());
   term_ = order.until;
 }
 
@@ -108,10 +108,10 @@ void Replica::Do(const host::EndTerm&) {
 
 /// Patches our own pod only. The watch delivers it after everything that was written before.
 void Replica::Do(const host::PatchLabel& order) {
-  const bool refused = env_.weather.Is(FaultKind::kApiError);
-  const bool lost = env_.weather.Is(FaultKind::kApiAnswerLost);
-  if (refused) env_.weather.Struck(FaultKind::kApiError);
-  if (lost) env_.weather.Struck(FaultKind::kApiAnswerLost);
+  const bool refused = env_.faults.Has(FaultKind::kApiError);
+  const bool lost = env_.faults.Has(FaultKind::kApiAnswerLost);
+  if (refused) env_.faults.TookEffect(FaultKind::kApiError);
+  if (lost) env_.faults.TookEffect(FaultKind::kApiAnswerLost);
   env_.timeline.After(env_.network.Between(1, kPatch), life_.Guard([this, order, refused, lost] {
     if (!refused) Patch(nlohmann::json::parse(order.request.body)["metadata"]);
     std::expected<int, std::string> status = 200;
@@ -155,7 +155,7 @@ void Replica::Do(const host::Lead&) {
 }
 
 void Replica::Do(const host::Follow&) {
-  env_.trace.Say("berth {}: leads no more", host_.instance());
+  env_.log.Say("berth {}: leads no more", host_.instance());
   if (host_.Resign()) leadership_.Followed(local());
 }
 

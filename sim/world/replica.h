@@ -14,6 +14,7 @@
 
 namespace berth::sim {
 
+/// A process of Berth that takes part in leader election.
 class Replica {
  public:
   /// `announced` is called when the label that the Service selects is on this replica. The

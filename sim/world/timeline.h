@@ -18,6 +18,10 @@ using engine::TimePoint;        ///< Milliseconds since the Unix epoch.
 using Duration = std::int64_t;  ///< Milliseconds.
 using Event = std::function<void()>;
 
+/// When simulated days begin.
+inline constexpr TimePoint kEpoch = 1'800'000'000'000;
+
+/// The clock of a simulated world, and the events to come.
 class Timeline {
  public:
   explicit Timeline(TimePoint start) : now_(start) {}

@@ -1,5 +1,5 @@
 // The verbs at fidelity `wire`. Both ends of a call work on bytes: kube-scheduler's
-// (server/extender_client.h) and Berth's, as server/verbs/verb_server.cc does
+// (server/verbs/extender_client.h) and Berth's, as server/verbs/verb_server.cc does
 // (server/verbs/wire.h).
 #pragma once
 

@@ -44,8 +44,8 @@ void VerbWire::Fail(std::uint64_t id, const std::string& error) {
 }
 
 Duration VerbWire::Delay() {
-  if (!env_.weather.Is(FaultKind::kVerbSlow)) return env_.Latency(env_.network, 0, 1);
-  env_.weather.Struck(FaultKind::kVerbSlow);
+  if (!env_.faults.Has(FaultKind::kVerbSlow)) return env_.Latency(env_.network, 0, 1);
+  env_.faults.TookEffect(FaultKind::kVerbSlow);
   return env_.network.Percent(20) ? env_.network.Between(1'000, 20'000)
                                   : env_.network.Between(1, 500);
 }
@@ -57,8 +57,8 @@ void VerbWire::Call(Carry<Result> carry, Done<Result> done) {
   open_[id] = {connection, nullptr,
                [done](const std::string& error) { done(std::unexpected(error)); }};
   env_.timeline.After(timeout_, [this, id] { Fail(id, "context deadline exceeded"); });
-  const bool resets = env_.weather.Is(FaultKind::kVerbReset) && env_.network.Percent(50);
-  if (resets) env_.weather.Struck(FaultKind::kVerbReset);
+  const bool resets = env_.faults.Has(FaultKind::kVerbReset) && env_.network.Percent(50);
+  if (resets) env_.faults.TookEffect(FaultKind::kVerbReset);
   const bool carried = !resets || env_.network.Percent(50);
   const auto answer = [this, id, done](const std::optional<Result>& result) {
     env_.timeline.After(Delay(), [this, id, done, result] {

@@ -14,6 +14,7 @@
 
 namespace berth::sim {
 
+/// The connections of kube-scheduler to the processes of Berth.
 class VerbWire final : public Extender {
  public:
   VerbWire(Environment& env, Duration http_timeout)

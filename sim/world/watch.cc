@@ -95,10 +95,10 @@ void WatchStream::StreamAll() {
 /// delivered before.
 std::size_t WatchStream::ListedAt() const {
   const std::size_t end = env_.api.end(kind_);
-  if (!sink_.stale || !env_.weather.Is(FaultKind::kStaleList) || env_.api.begin(kind_) > 0) {
+  if (!sink_.stale || !env_.faults.Has(FaultKind::kStaleList) || env_.api.begin(kind_) > 0) {
     return end;
   }
-  env_.weather.Struck(FaultKind::kStaleList);
+  env_.faults.TookEffect(FaultKind::kStaleList);
   const auto behind = static_cast<std::size_t>(env_.network.Between(1, 40));
   return std::max(delivered_, end - std::min(end, behind));
 }

@@ -17,6 +17,7 @@
 
 namespace berth::sim {
 
+/// One watch of one kind of objects, by one process.
 class WatchStream {
  public:
   struct Sink {

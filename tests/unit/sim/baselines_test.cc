@@ -20,8 +20,9 @@ using testing::Planning;
 using topology::DeviceMask;
 
 /// One node n1 of 64 cores; `taken` of each device is taken by shares.
-struct World : Planning {
-  explicit World(int devices, const std::vector<int>& taken = {}) : Planning({}, {.shares = true}) {
+struct OneNode : Planning {
+  explicit OneNode(int devices, const std::vector<int>& taken = {})
+      : Planning({}, {.shares = true}) {
     n1 = Node(MakeNode("n1").Gpu(devices));
     for (std::size_t i = 0; i < taken.size(); ++i) {
       if (taken[i] == 0) continue;
@@ -50,30 +51,30 @@ TEST_CASE("the names", "[unit][sim]") {
 
 TEST_CASE("DotProd", "[unit][sim]") {
   // 100 x (1 - (64 x 8 / 128^2 + 2 x 1 / 8^2) / 2) = 96.875
-  CHECK(World(2).Score("DotProd", MakePod("p").Gpu(1).Cpu("8")) == 96);
+  CHECK(OneNode(2).Score("DotProd", MakePod("p").Gpu(1).Cpu("8")) == 96);
   // 100 x (1 - (64 x 64 / 128^2) / 2) = 87.5
-  CHECK(World(2).Score("DotProd", MakePod("p").Cpu("64")) == 87);
+  CHECK(OneNode(2).Score("DotProd", MakePod("p").Cpu("64")) == 87);
   // 100 x (1 - (2 x 0.5 / 8^2) / 2) = 99.21
-  CHECK(World(2).Score("DotProd", MakePod("p").Share(500)) == 99);
+  CHECK(OneNode(2).Score("DotProd", MakePod("p").Share(500)) == 99);
 }
 
 TEST_CASE("BestFit", "[unit][sim]") {
   // 100 x (1 - 0.5 x 56 / 128 - 0.5 x 1 / 8) = 71.875
-  CHECK(World(2).Score("BestFit", MakePod("p").Gpu(1).Cpu("8")) == 71);
+  CHECK(OneNode(2).Score("BestFit", MakePod("p").Gpu(1).Cpu("8")) == 71);
   // 100 x (1 - 0.5 x 64 / 128 - 0.5 x 0 / 8) = 75
-  CHECK(World(2).Score("BestFit", MakePod("p").Gpu(2)) == 75);
+  CHECK(OneNode(2).Score("BestFit", MakePod("p").Gpu(2)) == 75);
   // 100 x (1 - 0.5 x 64 / 128 - 0.5 x 1.6 / 8) = 65
-  CHECK(World(2).Score("BestFit", MakePod("p").Share(400)) == 65);
+  CHECK(OneNode(2).Score("BestFit", MakePod("p").Share(400)) == 65);
 }
 
 TEST_CASE("GpuClustering", "[unit][sim]") {
   // 25 x 6 / 8 = 18.75, and 25 for a node without device pods
-  CHECK(World(2).Score("GpuClustering", MakePod("p").Gpu(1)) == 18 + 25);
-  World t(4, {1000});  // hosts a 1-device pod, 3 are left: 25 x 5 / 8 = 15.6
+  CHECK(OneNode(2).Score("GpuClustering", MakePod("p").Gpu(1)) == 18 + 25);
+  OneNode t(4, {1000});  // hosts a 1-device pod, 3 are left: 25 x 5 / 8 = 15.6
   CHECK(t.Score("GpuClustering", MakePod("p").Gpu(1)) == 15 + 75);
   CHECK(t.Score("GpuClustering", MakePod("q").Gpu(2)) == 15);
   CHECK(t.Score("GpuClustering", MakePod("r").Share(500)) == 15);
-  World mixed(4, {1000, 600});  // 25 x (8 - 2.4) / 8 = 17.5
+  OneNode mixed(4, {1000, 600});  // 25 x (8 - 2.4) / 8 = 17.5
   CHECK(mixed.Score("GpuClustering", MakePod("p").Gpu(1)) == 17 + 50);
   CHECK(mixed.Score("GpuClustering", MakePod("r").Share(500)) == 17 + 50);
   CHECK(mixed.Score("GpuClustering", MakePod("q").Gpu(2)) == 17);
@@ -81,10 +82,10 @@ TEST_CASE("GpuClustering", "[unit][sim]") {
 }
 
 TEST_CASE("GpuPacking", "[unit][sim]") {
-  CHECK(World(2).Score("GpuPacking", MakePod("p").Gpu(1)) == 31);
-  CHECK(World(8).Score("GpuPacking", MakePod("p").Gpu(1)) == 25);
-  CHECK(World(8).Score("GpuPacking", MakePod("p").Share(100)) == 25);
-  World t(4, {800, 0, 0, 500});  // 200, 1000, 1000, 500 are free
+  CHECK(OneNode(2).Score("GpuPacking", MakePod("p").Gpu(1)) == 31);
+  CHECK(OneNode(8).Score("GpuPacking", MakePod("p").Gpu(1)) == 25);
+  CHECK(OneNode(8).Score("GpuPacking", MakePod("p").Share(100)) == 25);
+  OneNode t(4, {800, 0, 0, 500});  // 200, 1000, 1000, 500 are free
   CHECK(t.Score("GpuPacking", MakePod("p1").Gpu(1)) == 49);
   CHECK(t.Score("GpuPacking", MakePod("p2").Gpu(2)) == 48);
   CHECK(t.Score("GpuPacking", MakePod("s1").Share(200)) == 98);  // 20 % free there
@@ -96,7 +97,7 @@ TEST_CASE("GpuPacking", "[unit][sim]") {
 TEST_CASE("shares go to the tightest device", "[unit][sim]") {
   for (const char* name : {"DotProd", "GpuClustering", "GpuPacking", "BestFit"}) {
     INFO(name);
-    World t(4, {0, 800, 400, 500});
+    OneNode t(4, {0, 800, 400, 500});
     policy::Scorer other(t.store, MakeBaseline(name));
     CHECK(t.Devices(other, MakePod("p").Share(300)) == 0b1000);
     CHECK(t.Devices(other, MakePod("q").Share(100)) == 0b0010);
@@ -118,7 +119,7 @@ TEST_CASE("FGD: floor(100 x sigmoid(x / 1000))", "[unit][sim]") {
 }
 
 TEST_CASE("FGD: the device that leaves the least fragment", "[unit][sim]") {
-  World t(2, {0, 500});  // 1000 and 500 are free
+  OneNode t(2, {0, 500});  // 1000 and 500 are free
   policy::Scorer fgd(t.store, MakeBaseline("FGD"));
   fgd.mix().Fix({{.shape = t.Pod(MakePod("typical").Share(500)).shape,
                   .cpu = 0,
@@ -138,7 +139,7 @@ TEST_CASE("FGD: the device that leaves the least fragment", "[unit][sim]") {
   // The whole one: nothing is lost.
   CHECK(score(MakePod("d").Gpu(1)) == 50);
   // 600 and 100 are free: 100 are lost. Taking them back from the fragment: 100 x sigmoid(0.1).
-  World used(2, {400, 900});
+  OneNode used(2, {400, 900});
   policy::Scorer again(used.store, MakeBaseline("FGD"));
   again.mix().Fix({{.shape = used.Pod(MakePod("typical").Share(500)).shape,
                     .cpu = 0,
@@ -149,7 +150,7 @@ TEST_CASE("FGD: the device that leaves the least fragment", "[unit][sim]") {
 }
 
 TEST_CASE("Random: every node and every device, by seed", "[unit][sim]") {
-  World t(2);
+  OneNode t(2);
   t.Node(MakeNode("n2").Gpu(2));
   t.Node(MakeNode("full").Gpu(0));
   policy::Scorer random(t.store, MakeBaseline("Random"));
@@ -168,7 +169,7 @@ TEST_CASE("Random: every node and every device, by seed", "[unit][sim]") {
 }
 
 TEST_CASE("typical pods: the most frequent until 95 % are covered", "[unit][sim]") {
-  World t(2);
+  OneNode t(2);
   std::vector<std::shared_ptr<const cluster::PodShape>> pods;
   const auto add = [&](int times, const kube::Pod& pod) {
     for (int i = 0; i < times; ++i) pods.push_back(t.Pod(pod).shape);

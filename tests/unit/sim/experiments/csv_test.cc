@@ -79,7 +79,7 @@ TEST_CASE("the first error stays", "[csv]") {
 }
 
 TEST_CASE("a file that is not there is an error without a line", "[csv]") {
-  const auto text = ReadTraceFile("/nonexistent/f.csv");
+  const auto text = ReadInputFile("/nonexistent/f.csv");
   REQUIRE_FALSE(text);
   CHECK(text.error().ToString() == "/nonexistent/f.csv: cannot be read: No such file or directory");
 }

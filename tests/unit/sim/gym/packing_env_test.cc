@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "sim/env_command.h"
 #include "sim/experiments/openb_variants.h"
-#include "sim/gym/env_command.h"
 #include "tests/support/catch.h"
 #include "tests/unit/sim/experiments/openb_lists.h"
 
