@@ -86,7 +86,7 @@ std::int64_t PromisedBelow(const Queue& queue, const std::string& resource,
 }
 
 std::int64_t Promised(const Queue& queue, const std::string& resource, const Children& children) {
-  const kube::ResourceList quotas = QuotasOf(queue);
+  const kube::ResourceList quotas = AllOf(TotalQuota(queue), queue.quotas, &FlavorQuota::quota);
   const auto quota = quotas.find(resource);
   return quota != quotas.end() ? quota->second : PromisedBelow(queue, resource, children);
 }
@@ -207,8 +207,9 @@ std::vector<std::string> PolicyWarnings(const PolicyConfiguration& policy) {
   for (const Queue& queue : policy.queues) children[queue.parent].push_back(&queue);
   const bool tree = children.size() > 1;
   for (const Queue& queue : policy.queues) {
-    // In a flat list a queue without namespaces and quota is often a placeholder.
-    const bool meant = tree || !QuotasOf(queue).empty();
+    // In a flat list a queue without namespaces and amounts is often a placeholder.
+    const bool meant =
+        tree || !QuotasOf(queue).empty() || !queue.limit.empty() || queue.weight != Queue{}.weight;
     if (meant && AdmitsNobody(queue) && !children.contains(queue.name)) {
       warnings.push_back(fmt::format(
           "queues: nobody can use {}: it has no namespaces, and no queue is below it", queue.name));

@@ -74,6 +74,13 @@ TEST_CASE("flavors that are promised more than there is", "[unit][config]") {
   CHECK(queue("limit: {nvidia.com/gpu: 8}, ", 4, 5) ==
         std::vector<std::string>{
             "queues: the flavors of a are promised 9 of nvidia.com/gpu; its limit is 8"});
+  // Where no total is said, it is their sum.
+  CHECK(OfTree("- {name: top, quota: {nvidia.com/gpu: 4}}\n"
+               "- {name: a, parent: top, namespaces: [a], quotas: [{flavor: x, quota: "
+               "{nvidia.com/gpu: 5}}]}\n" +
+               flavors) ==
+        std::vector<std::string>{
+            "queues: the quotas below top add up to 5 of nvidia.com/gpu; it has 4"});
   // Along the tree, flavor by flavor.
   const std::string below =
       "- {name: top, quotas: [{flavor: x, quota: {nvidia.com/gpu: 4}}]}\n"
@@ -183,6 +190,7 @@ TEST_CASE("a queue that no pod can use", "[unit][config]") {
   CHECK(OfTree("- {name: a, parent: b, namespaces: [x]}\n- {name: b}\n- {name: c, parent: b}") ==
         std::vector<std::string>{
             "queues: nobody can use c: it has no namespaces, and no queue is below it"});
+  CHECK(OfTree("- {name: a, limit: {nvidia.com/gpu: 8}}\n- {name: b, weight: 2}\n").size() == 2);
   CHECK(OfTree("- {name: a, quota: {nvidia.com/gpu: 8}}\n- {name: b}\n") ==
         std::vector<std::string>{
             "queues: nobody can use a: it has no namespaces, and no queue is below it"});
