@@ -388,6 +388,18 @@ TEST_CASE("a queue borrows what others lend", "[unit][policy]") {
   }
 }
 
+TEST_CASE("what is given back on a node that holds more than it has is not all free",
+          "[unit][policy][bug]") {
+  LoanTest t;
+  t.Use("c", 8);
+  const PodInfo& planned = t.Pod(MakePod("p").Gpu(12).Queue("c"));  // once others have ended
+  t.store.SetCharge(planned, t.node("n"), cluster::Charge::kPlanned, 0);
+  QuotaView view(t.store);
+  view.GiveBack(planned);
+  // 8 of 16 are free then, and `a` keeps 5.
+  CHECK(view.Loans(t.store.FindQueue("c")).front().left == 3'000);
+}
+
 TEST_CASE("what queues keep does not overflow", "[unit][policy][bug]") {
   auto policy = LoanTest::Policy();
   for (const int i : {0, 1}) {
