@@ -65,10 +65,9 @@ void ActiveQueue::Replace(std::pmr::set<Head>& heads, std::optional<Head>& entry
 
 bool ActiveQueue::IsOwed(policy::Claimant of, const cluster::Demand* wants) const {
   if (owed_.empty()) return false;  // as nearly always
-  const cluster::QueueInfo& info = store_->queue(of.queue);
   return std::ranges::any_of(owed_, [&](const policy::Undercut& floor) {
     if (floor.of != of) return false;
-    const std::int64_t used = (of.own ? info.own : info.used)[floor.id];
+    const std::int64_t used = UsedOf(floor);
     if (used >= floor.floor || wants == nullptr) return used < floor.floor;
     return std::ranges::any_of(*wants, [&](const auto& part) {
       return part.first == floor.id && used + part.second > floor.floor;
@@ -83,19 +82,21 @@ policy::Standing ActiveQueue::StandingOf(policy::Claimant of, const cluster::Dem
   return standing;
 }
 
+std::int64_t ActiveQueue::UsedOf(const policy::Undercut& floor) const {
+  const cluster::QueueInfo& info = store_->queue(floor.of.queue);
+  return (floor.of.own ? info.own : info.used)[floor.id];
+}
+
 void ActiveQueue::Owe(const policy::Undercut& floor) {
+  std::erase_if(owed_,
+                [&](const auto& known) { return known.of == floor.of && known.id == floor.id; });
   owed_.push_back(floor);
   Reorder(floor.of.queue);
 }
 
-void ActiveQueue::MakeGood(QueueId queue) {
-  const auto is_above = [&](const policy::Undercut& floor) {
-    if (floor.of.own && floor.of.queue != queue) return false;
-    return std::ranges::find(store_->queue(queue).path, floor.of.queue) !=
-           store_->queue(queue).path.end();
-  };
+void ActiveQueue::MakeGood() {
   // The ranks follow with the use of the queues: Store::TakeUseNews.
-  std::erase_if(owed_, is_above);
+  std::erase_if(owed_, [&](const policy::Undercut& floor) { return UsedOf(floor) >= floor.floor; });
 }
 
 /// Goes up the tree as far as anything changes: the first workload of a queue above may be another

@@ -127,12 +127,15 @@ class ActiveQueue {
   /// all bound.
   std::vector<const cluster::Workload*> Awake(std::string_view after, std::size_t most);
 
-  /// The queue lost a straddler, and is below that floor: of the queues that ask for more than their
-  /// quotas it comes first, with a job that reaches from below the floor to above it. (A smaller job
-  /// has a claim, and a job that the floor does not cover could be taken from it at once.)
+  /// The queue lost a straddler, and is below that floor: of the queues that ask for more than
+  /// their quotas it comes first, with a job that reaches from below the floor to above it. (A
+  /// smaller job has a claim, and a job that the floor does not cover could be taken from it at
+  /// once.)
   void Owe(const policy::Undercut& floor);
-  /// A job of the queue has started: neither it nor a queue above it is owed anything more.
-  void MakeGood(cluster::QueueId queue);
+  /// Queues that have their floors again are owed nothing more. Call when a plan was charged.
+  void MakeGood();
+  /// No queue is owed anything, and queues may be others: the policy has changed.
+  void ForgetOwed() { owed_.clear(); }
 
   /// The use of `queue` has changed, and with it its rank.
   void Reorder(cluster::QueueId queue);
@@ -228,6 +231,7 @@ class ActiveQueue {
   bool ReorderLane(cluster::QueueId queue, Group& group, Lanes::iterator lane);
   /// Whether the claimant is owed a turn with a job that wants so much; nullptr: with any.
   bool IsOwed(policy::Claimant of, const cluster::Demand* wants) const;
+  std::int64_t UsedOf(const policy::Undercut& floor) const;
   /// The rank of a queue, or of the work of a queue itself, with a job that wants so much.
   policy::Standing StandingOf(policy::Claimant of, const cluster::Demand& wants) const;
   bool MayStandBefore(cluster::QueueId above, const Head& head,
@@ -241,7 +245,7 @@ class ActiveQueue {
 
   const cluster::Store* store_;
   policy::PastUse past_;
-  std::vector<policy::Undercut> owed_;
+  std::vector<policy::Undercut> owed_;  ///< One for each claimant and resource.
   /// A round over all workloads allocates and frees entries by the hundred thousand. malloc would
   /// return them to its bins during some later call, which took 15 ms under the host's lock.
   std::pmr::unsynchronized_pool_resource pool_;

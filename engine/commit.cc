@@ -99,7 +99,7 @@ void Engine::CommitStart(const Workload& workload, const Reservation& decision,
   plan.barrier = BarrierOf(workload);
   ++counters_.plans["made"];
   timers_.At(plan.expires, workload.key);
-  if (!plan.joins && workload.queue != cluster::kNoQueue) active_.MakeGood(workload.queue);
+  active_.MakeGood();
   if (!plan.victims.empty() && !decision.by_scheduler) return BeginEvictions(workload, decision);
   SetVerdict(workload, {.reason = ReasonId::kStarting, .want = plan.barrier});
   ReleasePlan(workload, caller, now);

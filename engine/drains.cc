@@ -88,13 +88,20 @@ void Drains::EvictRest(const Workload& gang, const Pods& pods, const std::string
     drain.reason = reason;
     actions_.push_back(DecisionOn("rest", gang.key, drain, pods));
   }
+  drain.evictions.stage = Evicting::kSent;
   drain.evictions.begun.insert_or_assign(gang.key, gang.incarnation);
+  drain.due = now + kRetryAfter;
+  states_[gang].evicted = true;  // no member gets a place
+  give_up_planned_(gang);
   for (const PodInfo* pod : pods) {
     states_.SetVictim(*pod, std::string(kDrain));
     const std::string& uid = pod->object.meta.uid;
     if (std::ranges::find(drain.pods, uid) == drain.pods.end()) drain.pods.push_back(uid);
   }
-  SendEvictions(gang.key, drain, now);
+  JobsToSuspend jobs(store_);
+  for (const PodInfo* pod : evictor_.NextOf(drain.evictions, pods)) {
+    if (!drain.evictions.unanswered.contains(pod->object.meta.uid)) Order(drain, *pod, &jobs);
+  }
   LookAt(drain.due);
 }
 
@@ -299,7 +306,8 @@ bool Drains::Ends(Drain& drain) {
   drain.lifted = std::ranges::none_of(left, drained);
   if (!drain.lifted) return false;
   const bool sent = drain.evictions.stage == Evicting::kSent && !drain.evictions.unanswered.empty();
-  if (!left.empty() && (drain.begun() || sent)) return false;
+  const bool off = store_.policy().mode == config::Mode::kPassthrough;
+  if (!left.empty() && !off && (drain.begun() || sent)) return false;
   for (const PodInfo* pod : left) evictor_.Spare(*pod);
   return true;
 }

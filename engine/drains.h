@@ -1,9 +1,10 @@
 // Jobs that end, and no workload waits for their room: what runs in a queue that is drained
 // (queues[].hold: holdAndDrain), or below it; and the rest of a gang of which others were evicted
-// for a plan that has ended since. As for other evictions (evictions.cc), all pods of a job are
-// tried dry first: a job with a pod whose eviction would be refused stays as a whole, and is tried
-// again later. Nothing of this has to be remembered over a restart: the policy says it, and of a
-// gang the marks of the pods that were evicted.
+// for a plan that has ended since. As for other evictions (evictions.cc), all pods of a job in a
+// drained queue are tried dry first: a job with a pod whose eviction would be refused stays as a
+// whole, and is tried again later. The rest of a gang is neither tried dry nor told before; what is
+// refused of it is tried again. Nothing of this is remembered over a restart: of queues the policy
+// says it.
 #pragma once
 
 #include <algorithm>
@@ -63,8 +64,8 @@ class Drains {
     Evictions evictions{.stage = Evicting::kDryRun};  ///< Never kNo.
     /// Which is drained: its own, or one above. Empty: others of the gang were evicted for `work`.
     std::string queue{};
-    std::string work{};
-    std::string reason{};             ///< Of the Event.
+    std::string work{};    ///< The key of that work; of a drained queue, of the job itself.
+    std::string reason{};  ///< Of the Event.
     std::vector<std::string> pods{};  ///< UIDs.
     /// Once they were warned: when they are evicted. Then: when the pods that do not end are
     /// evicted again.

@@ -290,6 +290,7 @@ void Engine::TakePolicy(config::PolicyConfiguration policy, TimePoint now) {
   }
   const bool reads = store_.BeginPolicy(std::move(policy));
   drains_.EndNeedless();
+  active_.ForgetOwed();
   active_.SetPastUse({});  // until the next pass
   past_use_due_ = now;
   drains_.LookAt(now);

@@ -419,7 +419,9 @@ class Engine : private cluster::StoreListener {
   void EndEvictions(const cluster::Workload& workload);
   void AnsweredLate(const std::string& key, const std::string& id, const std::string& uid,
                     bool dry_run, bool accepted, TimePoint now);
-  void EvictRest(const cluster::Workload& gang, const std::string& work, const std::string& reason);
+  void EvictRest(const cluster::Workload& gang, const std::string& work, const std::string& reason,
+                 const Evictions& sent);
+  void ForgetBegun(const std::string& gang);
   void NoteInVain(const cluster::Workload& workload, const PlanEnd& end);
   std::size_t TakeEvicted(const cluster::Workload& workload);
   void LookForHeirs(const cluster::Workload& workload);
@@ -434,6 +436,8 @@ class Engine : private cluster::StoreListener {
   bool LeavesRoomThatComes(const cluster::Workload& workload,
                            const std::vector<const cluster::PodInfo*>& pods, TimePoint now);
   bool GivesClaim(const cluster::Workload& workload, const Reservation& start, TimePoint now);
+  const cluster::Workload* FindClaimGivenBy(const cluster::Workload& workload,
+                                            const Reservation& start, TimePoint now);
   bool WouldEvict(const cluster::Workload& claimant, cluster::QueueId loser, TimePoint now);
   std::vector<const cluster::Workload*> ClaimantsBeside(const cluster::Workload& workload,
                                                         TimePoint now);
@@ -445,8 +449,6 @@ class Engine : private cluster::StoreListener {
   // eviction_marks.cc
   void NoteMarked();
   std::vector<const cluster::PodInfo*> TakeMarked(const cluster::Workload& workload);
-  void GiveUpMarked(const cluster::Workload& workload);
-  void EvictRestOf(const std::string& work, const std::vector<const cluster::PodInfo*>& marked);
   std::vector<const cluster::Workload*> GangsOf(const std::set<std::string>& uids) const;
 
   // warnings.cc
@@ -511,7 +513,7 @@ class Engine : private cluster::StoreListener {
   TimePoint room_came_at_ = 0;  ///< The same.
   std::set<const cluster::Workload*, cluster::ByKey> planned_;   ///< Workloads that have a plan.
   std::set<const cluster::Workload*, cluster::ByKey> awaiting_;  ///< Their plans have victims.
-  /// By id, those of plans that have ended, until all that was sent is answered.
+  /// By id, the evictions of plans that have ended, until all of them are answered.
   std::map<std::string, Evictions> late_;
   /// By the key of a workload: UIDs of pods that an earlier process evicted for it.
   std::map<std::string, std::set<std::string>> marked_;
@@ -524,6 +526,14 @@ class Engine : private cluster::StoreListener {
   std::uint64_t shown_generation_ = 0;  ///< The store's when use was last looked at for it.
   /// Workloads that wait and may come to have a claim on other queues.
   std::unordered_set<const cluster::Workload*> claimants_;
+  /// Until when work of a queue that wants as much does not start, because it would give one of the
+  /// queue `to` a claim. By queue.
+  struct ClaimGiven {
+    TimePoint until = 0;
+    cluster::Demand wants{};
+    std::string to{};
+  };
+  std::map<cluster::QueueId, ClaimGiven> claims_given_;
   /// The store's generation, and that of its policy, when they were last looked at.
   std::pair<std::uint64_t, std::uint64_t> claims_seen_;
   std::optional<TimePoint> claims_due_;  ///< When they are looked at again.

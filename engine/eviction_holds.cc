@@ -33,6 +33,14 @@ TimePoint WaitsUntil(TimePoint ended, TimePoint pause, TimePoint& at_most, TimeP
   return std::min(ended + pause, at_most);
 }
 
+bool AsksForAsMuch(const cluster::Demand& wants, const cluster::Demand& as) {
+  return std::ranges::all_of(as, [&](const auto& part) {
+    return std::ranges::any_of(wants, [&](const auto& other) {
+      return other.first == part.first && other.second >= part.second;
+    });
+  });
+}
+
 }  // namespace
 
 /// The pod ends, or is gone, and Berth did not evict it. Its end was not expected if it was not
@@ -103,8 +111,12 @@ std::vector<const Workload*> Engine::ClaimantsBeside(const Workload& workload, T
   const policy::FairShareTable& shares = fair_shares_.Recent(now);
   const policy::QuotaView use(store_);
   std::erase_if(claimants, [&](const Workload* other) {
-    const bool waits = !other->started && !states_.At(*other).plan && !active_.InLine(*other);
-    if (!waits || other->queue == workload.queue || other->queue == cluster::kNoQueue) return true;
+    const WorkloadState& state = states_.At(*other);
+    const bool may_act = std::max({state.hold_until, state.settled_at, state.starts_from}) <= now &&
+                         !other->started && !state.plan && !state.evicted;
+    if (!may_act || active_.InLine(*other) || other->queue == workload.queue ||
+        other->queue == cluster::kNoQueue)
+      return true;
     const Turn turn = TurnOf(*other, store_, states_.At(*other));
     return !policy::Exchange(shares, use, use, other->queue).MayClaim(turn.wants);
   });
@@ -125,27 +137,13 @@ bool Engine::WouldEvict(const Workload& claimant, cluster::QueueId loser, TimePo
          });
 }
 
-/// Whether the workload, which would start or get one more member beyond its queue's quota, would
-/// give work of another queue that waits a claim on its queue: it, or other work, would be evicted
-/// at once. Then it does not start yet, and is judged again in a moment. This is tried as if it ran
-/// already, which takes a time in proportion to the pods: with many of them it is not looked for.
-bool Engine::GivesClaim(const Workload& workload, const Reservation& start, TimePoint now) {
-  constexpr std::size_t kMostPods = 2'000;
-  constexpr TimePoint kAgainAfter = 1'000;
-  WorkloadState& state = states_[workload];
-  if (std::exchange(state.gives_claim, false) && state.starts_from > now) {
-    return state.gives_claim = true;
-  }
-  if (!store_.policy().borrowing || claimants_.empty() || store_.pods().size() > kMostPods) {
-    return false;
-  }
-  const Turn turn = TurnOf(workload, store_, state);
-  if (workload.queue == cluster::kNoQueue ||
-      !policy::GoesBeyondQuota(store_, workload.queue, turn.wants)) {
-    return false;
-  }
+/// Work of another queue that waits and would evict some of the workload's queue at once if the
+/// workload ran as `start` says; null: none. This charges the store for a moment, which is news of
+/// room and of use afterwards.
+const Workload* Engine::FindClaimGivenBy(const Workload& workload, const Reservation& start,
+                                         TimePoint now) {
   const std::vector<const Workload*> claimants = ClaimantsBeside(workload, now);
-  if (claimants.empty()) return false;
+  if (claimants.empty()) return nullptr;
   for (const policy::Placed& place : start.placed) {
     store_.AdoptQueue(*place.pod);
     store_.SetCharge(*place.pod, place.node, cluster::Charge::kBinding, place.devices);
@@ -155,16 +153,43 @@ bool Engine::GivesClaim(const Workload& workload, const Reservation& start, Time
       claimants, [&](const Workload* other) { return WouldEvict(*other, workload.queue, now); });
   for (const PodInfo* pod : start.evicts) states_.SetVictim(*pod, {});
   for (const policy::Placed& place : start.placed) store_.Unreserve(*place.pod);
-  if (claimant == claimants.end()) return false;
+  return claimant == claimants.end() ? nullptr : *claimant;
+}
+
+/// Whether the workload, which would start or get one more member beyond its queue's quota, would
+/// give work of another queue that waits a claim on its queue: it, or other work, would be evicted
+/// at once. Then it does not start yet, and is judged again in a second; until then no work of its
+/// queue that asks for as much is tried. A try takes a time in proportion to the pods: with many of
+/// them there is none.
+bool Engine::GivesClaim(const Workload& workload, const Reservation& start, TimePoint now) {
+  constexpr std::size_t kMostPods = 2'000;
+  constexpr TimePoint kAgainAfter = 1'000;
+  WorkloadState& state = states_[workload];
+  if (state.gives_claim && state.starts_from > now) return true;
+  state.gives_claim = false;
+  if (!store_.policy().borrowing || claimants_.empty() || store_.pods().size() > kMostPods) {
+    return false;
+  }
+  const Turn turn = TurnOf(workload, store_, state);
+  if (workload.queue == cluster::kNoQueue ||
+      !policy::GoesBeyondQuota(store_, workload.queue, turn.wants)) {
+    return false;
+  }
+  ClaimGiven& given = claims_given_[workload.queue];
+  if (given.until <= now || !AsksForAsMuch(turn.wants, given.wants)) {
+    const Workload* claimant = FindClaimGivenBy(workload, start, now);
+    if (claimant == nullptr) return false;
+    given = {.until = now + kAgainAfter, .wants = turn.wants, .to = QueueName(claimant->queue)};
+  }
   state.gives_claim = true;
-  state.starts_from = now + kAgainAfter;
+  state.starts_from = given.until;
   timers_.At(state.starts_from, workload.key);
   SetVerdict(workload,
              {.reason = cluster::ReasonId::kCoolingDown,
               .subject = fmt::format(
                   "It would go beyond the quota of its queue, and would have to make room "
                   "at once for work of queue {} that waits and is entitled to more.",
-                  QueueName((*claimant)->queue))});
+                  given.to)});
   return true;
 }
 

@@ -35,20 +35,13 @@ void Engine::NoteMarked() {
     return mark ? mark->workload : std::string();
   };
   // Only marks of pods that end count, and mostly there are none.
-  std::map<std::string, std::vector<const PodInfo*>> of_others;  // that do not wait any more
   for (const auto& node : store_.nodes()) {
     for (const PodInfo* pod : node->pods) {
-      const std::string mark = pod->terminating() ? mark_of(*pod) : std::string();
-      if (mark.empty()) continue;
-      const Workload* workload = store_.FindWorkload(mark);
-      if (workload != nullptr && MayBeMarkedFor(*workload)) {
-        marked_[workload->key];
-      } else {
-        of_others[mark].push_back(pod);
-      }
+      if (!pod->terminating()) continue;
+      const Workload* workload = store_.FindWorkload(mark_of(*pod));
+      if (workload != nullptr && MayBeMarkedFor(*workload)) marked_[workload->key];
     }
   }
-  for (const auto& [work, pods] : of_others) EvictRestOf(work, pods);
   if (marked_.empty()) return;
   for (const auto& node : store_.nodes()) {
     for (const PodInfo* pod : node->pods) {
@@ -84,21 +77,6 @@ std::vector<const PodInfo*> Engine::TakeMarked(const Workload& workload) {
     }
   }
   return pods;
-}
-
-/// The workload does not take the room of the pods that were evicted for it.
-void Engine::GiveUpMarked(const Workload& workload) {
-  EvictRestOf(workload.key, TakeMarked(workload));
-}
-
-/// Of gangs of which such a pod ends, the others are evicted, too.
-void Engine::EvictRestOf(const std::string& work, const std::vector<const PodInfo*>& marked) {
-  std::set<std::string> ending;
-  for (const PodInfo* pod : marked) {
-    if (pod->terminating()) ending.insert(pod->object.meta.uid);
-  }
-  if (ending.empty()) return;
-  for (const Workload* gang : GangsOf(ending)) EvictRest(*gang, work, "Preempted");
 }
 
 /// The gangs that are evicted whole with these pods. Pods that end are no members any more: their

@@ -393,40 +393,65 @@ void Engine::EndEvictions(const Workload& workload) {
   for (const auto& [key, incarnation] : plan.evictions.begun) {
     const Workload* gang = store_.FindWorkload(key);
     if (gang == nullptr || gang->incarnation != incarnation) continue;
-    EvictRest(*gang, workload.key, gang->queue == workload.queue ? "Preempted" : "Reclaimed");
+    EvictRest(*gang, workload.key, gang->queue == workload.queue ? "Preempted" : "Reclaimed",
+              plan.evictions);
   }
   if (plan.evictions.stage != Evicting::kSent || plan.evictions.unanswered.empty()) return;
   late_.insert_or_assign(plan.evictions.id, std::move(plan.evictions));
 }
 
-/// What was sent before its plan ended may have been done all the same.
+/// What was sent before its plan ended may have been done all the same; what was not sent yet is
+/// answered as refused.
 void Engine::AnsweredLate(const std::string& key, const std::string& id, const std::string& uid,
                           bool dry_run, bool accepted, TimePoint now) {
   const auto late = late_.find(id);
   if (dry_run || late == late_.end()) return;
   Evictions& evictions = late->second;
-  const auto notice = evictions.notices.find(uid);
-  if (accepted && notice != evictions.notices.end()) {
+  evictions.unanswered.erase(uid);
+  if (const auto notice = evictions.notices.find(uid); notice != evictions.notices.end()) {
     const EvictionNotice told = notice->second;
-    evictor_.NoteEvicted(evictions, uid, MetricOf(told.event.reason), now);
+    if (accepted) {
+      evictions.accepted.insert(uid);
+      evictor_.NoteEvicted(evictions, uid, MetricOf(told.event.reason), now);
+    }
     const Workload* gang = told.gang.empty() ? nullptr : store_.FindWorkload(told.gang);
-    if (gang != nullptr && gang->incarnation == told.incarnation) {
-      EvictRest(*gang, key, told.event.reason);
+    const auto begun = evictions.begun.find(told.gang);
+    if (gang != nullptr && begun != evictions.begun.end() && gang->incarnation == begun->second) {
+      EvictRest(*gang, key, told.event.reason, evictions);
     }
   }
-  evictions.unanswered.erase(uid);
   if (evictions.unanswered.empty()) late_.erase(late);
 }
 
 /// A gang ends as a whole: some of its members were evicted for `work`, and the others must be,
-/// although that is not planned any more. `reason`: of the Event.
-void Engine::EvictRest(const Workload& gang, const std::string& work, const std::string& reason) {
+/// although that is not planned any more. `reason`: of the Event. `sent`: evictions for the plan;
+/// pods of which one is done, or not answered yet, are left out.
+void Engine::EvictRest(const Workload& gang, const std::string& work, const std::string& reason,
+                       const Evictions& sent) {
+  if (!gang.started || Passthrough()) return;
   std::vector<const PodInfo*> rest;
   for (const PodInfo* pod : gang.members) {
+    const std::string& uid = pod->object.meta.uid;
     const bool runs = pod->bound() && !pod->terminating() && !IsSpared(*pod);
-    if (runs && states_.At(*pod).victim_of.empty()) rest.push_back(pod);
+    const bool ends = sent.accepted.contains(uid) || sent.unanswered.contains(uid) ||
+                      !states_.At(*pod).victim_of.empty();
+    if (runs && !ends) rest.push_back(pod);
   }
-  if (gang.started && !rest.empty()) drains_.EvictRest(gang, rest, work, reason, passed_at_);
+  if (!rest.empty()) drains_.EvictRest(gang, rest, work, reason, passed_at_);
+}
+
+/// The gang begins anew: what was evicted of it before is no reason to evict it now.
+void Engine::ForgetBegun(const std::string& gang) {
+  const auto forget = [&](Evictions& evictions) {
+    evictions.begun.erase(gang);
+    for (auto& [uid, notice] : evictions.notices) {
+      if (notice.gang == gang) notice.gang.clear();
+    }
+  };
+  for (const Workload* workload : awaiting_) {
+    if (auto& plan = states_[*workload].plan) forget(plan->evictions);
+  }
+  for (auto& [id, evictions] : late_) forget(evictions);
 }
 
 /// The plan ends before a member is bound, and pods were evicted for it. The work may get their
@@ -504,6 +529,7 @@ void Engine::AfterLastVictim(const Workload& workload, TimePoint now) {
   for (const cluster::NodeIndex node : nodes) RecheckPlans(node);
   if (workload.plan != id) return;
   plan.evictions.unanswered.clear();  // what is answered from now on changes nothing
+  plan.evictions.begun.clear();
   plan.evictions.stage = Evicting::kSent;
   SetVerdict(workload, {.reason = ReasonId::kStarting, .want = plan.barrier});
   ReleasePlan(workload, nullptr, now);

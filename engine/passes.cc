@@ -90,6 +90,7 @@ void Engine::OnMemberLeft(const Workload& workload, const PodInfo& pod) {
 }
 
 void Engine::OnNewIncarnation(const Workload& workload) {
+  ForgetBegun(workload.key);
   states_.BeginIncarnation(workload);
   // Members that came a while ago, in whole seconds, are not waited for again.
   constexpr TimePoint kWhile = 2'000;
@@ -102,7 +103,7 @@ void Engine::OnNewIncarnation(const Workload& workload) {
 }
 
 void Engine::OnWorkloadGone(const Workload& workload) {
-  GiveUpMarked(workload);  // no other workload gets their room
+  TakeMarked(workload);  // no other workload gets their room
   NoteInVain(workload, plan_ends::kWorkGone);
   if (states_.At(workload).plan) EndEvictions(workload);
   awaiting_.erase(&workload);
@@ -317,7 +318,7 @@ void Engine::PutInLine(std::span<const Workload* const> workloads, TimePoint now
     if (NeedsPlan(*workload)) {
       active_.Put(*workload, TurnOf(*workload, store_, states_.At(*workload)));
     } else {
-      if (workload->started) GiveUpMarked(*workload);  // it lacks no member that could be placed
+      if (workload->started) TakeMarked(*workload);  // it lacks no member that could be placed
       active_.KeepAwake(*workload);
       shown_.Update(*workload, now);
     }

@@ -110,7 +110,7 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
   // towards the minimum, but need no place any more.
   const int missing = workload.Missing();
   if (static_cast<int>(pods.size()) < std::max(1, missing)) {
-    GiveUpMarked(workload);
+    TakeMarked(workload);  // it does not take their room
     states_[workload].gathered = 0;
     SetVerdict(workload, WaitsForMembers(workload, static_cast<int>(pods.size())));
     active_.Rest(workload);  // until a member comes or goes
@@ -129,7 +129,6 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
   if (const auto marked = TakeMarked(workload); !marked.empty()) {
     const auto resumed = DecideResumedStart(Now(now), workload, pods, std::max(1, missing), marked);
     if (resumed) return Commit(workload, *resumed, caller, now);
-    EvictRestOf(workload.key, marked);
   }
   const int have = static_cast<int>(pods.size()) + workload.BoundCount() + workload.finished;
   if (Settles(workload, have, now)) {
@@ -253,7 +252,6 @@ void Engine::JudgeStarted(const Workload& workload, std::span<const PodInfo* con
       resumed = DecideResumedStart(Now(now), workload, {pods.begin(), pods.end()}, some, marked);
     }
     if (resumed) return Commit(workload, *resumed, nullptr, now);
-    EvictRestOf(workload.key, marked);
   }
   std::vector<const PodInfo*> held;
   if (const std::optional<Plan>& plan = states_[workload].plan) {

@@ -386,17 +386,28 @@ TEST_CASE("a queue that lost a straddler comes next, with a job that reaches ove
     owe(3'000);
     CHECK(t.PopAll() == Keys{"q0-one", "q4-three"});
   }
-  SECTION("once only") {
+  const auto run = [&](const char* name, int gpus) {
+    t.store.UpsertPod(testing::MakePod(name).Gpu(gpus).Queue("q4").On("n"));
+    for (const cluster::QueueId id : t.store.TakeUseNews()) t.queue.Reorder(id);
+    t.queue.MakeGood();
+  };
+  SECTION("once only: not when what it has got ends") {
     owe(2'000);
-    t.queue.MakeGood(4);
-    t.queue.Reorder(3);
+    run("p", 2);
+    t.store.DeletePod("uid-p");
+    for (const cluster::QueueId id : t.store.TakeUseNews()) t.queue.Reorder(id);
     CHECK(t.PopAll() == Keys{"q0-one", "q4-three"});
   }
-  SECTION("a job of another queue makes nothing good") {
+  SECTION("a job that stays below the floor makes nothing good") {
     owe(2'000);
-    t.queue.MakeGood(0);
-    t.queue.Reorder(3);
+    run("p", 1);
     CHECK(t.PopAll() == Keys{"q4-three", "q0-one"});
+  }
+  SECTION("an edit of the policy ends it") {
+    owe(2'000);
+    t.queue.ForgetOwed();
+    t.queue.ReorderAll();
+    CHECK(t.PopAll() == Keys{"q0-one", "q4-three"});
   }
 }
 
