@@ -169,7 +169,7 @@ TEST_CASE("why names what others keep, and rules by which nothing is taken", "[v
   auto keeper = MakeQueue("c", {"c"}, -1, 8);
   keeper.lending_limit[testing::kGpu] = 2'000;
   auto strict = MakeQueue("b", {"b"});
-  strict.preemption.within = config::Within::kNever;
+  strict.preemption = {.within = config::Within::kNever, .reclaim = config::Reclaim::kNever};
   auto policy = MakePolicy({MakeQueue("a", {"a"}), strict, keeper});
   policy.borrowing = true;
   World world(policy);
