@@ -305,7 +305,9 @@ int Settle(World& world, std::map<std::string, kube::Pod>& wanted, int& made) {
     bool cools = false;
     for (const auto& [name, pod] : world.pods()) {
       if (pod.meta.deletion) ended.push_back(name);
-      cools |= pod.node_name.empty() && world.Why(name) == "CoolingDown";
+      const cluster::PodInfo* info = world.store().FindPod(pod.meta.uid);
+      const bool waits = info != nullptr && info->workload != nullptr && pod.node_name.empty();
+      cools |= waits && world.engine().StateOf(*info->workload).hold_until > world.now();
     }
     for (const std::string& name : ended) world.Delete(name);
     for (const std::string& name : ended) {
