@@ -10,6 +10,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -37,6 +40,43 @@ class FunctionSink final : public spdlog::sinks::base_sink<std::mutex> {
   void flush_() override {}
 
   std::function<void(std::string_view)> take_;
+};
+
+/// Counts how often the entries so far were written: spdlog's logger only asks for it, and the
+/// thread that writes gets there later.
+class FlushCount final : public spdlog::sinks::sink {
+ public:
+  explicit FlushCount(spdlog::sink_ptr to) : to_(std::move(to)) {}
+
+  void log(const spdlog::details::log_msg& message) override { to_->log(message); }
+  void flush() override {
+    to_->flush();
+    const std::lock_guard lock(mutex_);
+    ++count_;
+    counted_.notify_all();
+  }
+  void set_pattern(const std::string& pattern) override { to_->set_pattern(pattern); }
+  void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override {
+    to_->set_formatter(std::move(formatter));
+  }
+
+  std::uint64_t count() {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+  /// Returns after a while even if it is not reached: requests are dropped with other entries when
+  /// too many of them wait.
+  void WaitFor(std::uint64_t count) {
+    constexpr std::chrono::seconds kMost{2};
+    std::unique_lock lock(mutex_);
+    counted_.wait_for(lock, kMost, [&] { return count_ >= count; });
+  }
+
+ private:
+  spdlog::sink_ptr to_;
+  std::mutex mutex_;
+  std::condition_variable counted_;
+  std::uint64_t count_ = 0;
 };
 
 std::string_view SeverityName(Severity severity) {
@@ -141,13 +181,16 @@ std::string TextLine(Severity severity, std::string_view message, LogFields fiel
 }  // namespace
 
 struct Logger::State {
-  explicit State(spdlog::sink_ptr sink)
-      : pool(std::make_shared<spdlog::details::thread_pool>(kQueuedEntries, 1)),
+  explicit State(spdlog::sink_ptr to)
+      : sink(std::make_shared<FlushCount>(std::move(to))),
+        pool(std::make_shared<spdlog::details::thread_pool>(kQueuedEntries, 1)),
         logger(std::make_shared<spdlog::async_logger>(
-            "berth", std::move(sink), pool, spdlog::async_overflow_policy::overrun_oldest)) {
+            "berth", sink, pool, spdlog::async_overflow_policy::overrun_oldest)) {
     logger->set_pattern("%v");
-    logger->flush_on(spdlog::level::err);
   }
+
+  std::shared_ptr<FlushCount> sink;
+  std::mutex flushing;  ///< One at a time, so that each knows its own.
 
   std::shared_ptr<spdlog::details::thread_pool> pool;
   std::shared_ptr<spdlog::async_logger> logger;
@@ -173,6 +216,11 @@ void Logger::Log(Severity severity, std::string_view message, LogFields fields) 
   state_->logger->log(SpdlogLevel(severity), spdlog::string_view_t(line.data(), line.size()));
 }
 
-void Logger::Flush() { state_->logger->flush(); }
+void Logger::Flush() {
+  const std::lock_guard lock(state_->flushing);
+  const std::uint64_t before = state_->sink->count();
+  state_->logger->flush();
+  state_->sink->WaitFor(before + 1);
+}
 
 }  // namespace berth::server

@@ -23,6 +23,16 @@ std::vector<std::string> Lines(LogFormat format, int verbosity, Use use) {
   return lines;
 }
 
+TEST_CASE("a flush returns once all entries so far are written", "[logging][bug]") {
+  std::vector<std::string> lines;
+  Logger logger(LogFormat::kText, 0, [&](std::string_view line) { lines.emplace_back(line); });
+  for (std::size_t entries = 1; entries <= 1'000; ++entries) {
+    logger.Log(Severity::kInfo, "entry");
+    logger.Flush();
+    REQUIRE(lines.size() == entries);
+  }
+}
+
 TEST_CASE("JSON lines parse, whatever is in them", "[logging]") {
   const std::string nasty = "a\"b\nc\\ %s {} \xFF";
   const auto lines = Lines(LogFormat::kJson, 0, [&](Logger& logger) {
