@@ -332,13 +332,12 @@ std::string Report(const DemoWorld& world, const QueueHistory& history, const Pi
                                              style.unicode ? "┃" : "|");
   out += DrawQueues(world.Page("/api/v1/queues"), world.gpus(), style) + "\n";
   const auto evictions = world.evictions();
-  out +=
-      Bold("Queues over time", style) +
-      fmt::format(
-          " (GPUs in use, from 0 to the limit of each queue)\n"
-          "What is above the line of its quota a queue has borrowed; {} is quota not in use;\n"
-          "{} is its fair share, in another row: what is used above it may be taken back.\n",
-          style.unicode ? "·" : ".", style.unicode ? "○" : "o");
+  out += Bold("Queues over time", style) +
+         fmt::format(
+             " (GPUs in use, from 0 to the limit of each queue)\n"
+             "What is above the line of its quota a queue has borrowed; {} is quota not in use;\n"
+             "{} is its fair share, in another row: what is used above it may be taken back.\n",
+             style.unicode ? "·" : ".", style.unicode ? "○" : "o");
   out += DrawHistory(history, evictions, world.gpus(), style) + "\n";
   out += Evictions("Taken back", "with borrowed GPUs made room for the queue that had lent them",
                    evictions, &JobEviction::reclaimed, jobs, style) +
