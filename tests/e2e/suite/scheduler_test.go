@@ -179,7 +179,7 @@ func TestNobodyIsEvictedForPodsWithoutTheirClaims(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return bed.Unless(strings.Contains(why.Raw, "there is no "+what), "%s", why.Raw)
+			return bed.Unless(strings.Contains(why.Raw, "its pods name the "+what), "%s", why.Raw)
 		})
 	}
 	s.StayBound(low...)
