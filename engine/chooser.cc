@@ -142,9 +142,6 @@ std::optional<Reservation> Chooser::Start(std::span<const VictimJob* const> jobs
   if (!reserve) return std::nullopt;
   reserve = WithMoreMembers(jobs, *std::move(reserve));
   reserve->evicts = std::move(evicted);
-  if (for_.exchange != nullptr) {
-    reserve->undercut = for_.exchange->UndercutBy(LossesOf(jobs).list);
-  }
   SortOut(*reserve, jobs);
   NameVictims(*reserve, jobs);
   return reserve;
@@ -193,6 +190,7 @@ std::optional<Reservation> Chooser::Find(std::span<const VictimJob* const> jobs,
     const std::optional<int> left = after.Straddlers(losses.list);
     if (!left || !MayClaim(after, *left, *reserve, losses, *use)) return std::nullopt;
   }
+  if (*straddlers > 0) reserve->undercut = for_.exchange->UndercutBy(losses.list);
   return reserve;
 }
 

@@ -37,8 +37,7 @@ Drains::Pods Drains::Remaining(const Drain& drain) const {
 }
 
 QueueId Drains::QueueOf(const PodInfo& pod) const {
-  const bool off = store_.policy().mode == config::Mode::kPassthrough;
-  if (pod.charged_queue == cluster::kNoQueue || off) return cluster::kNoQueue;
+  if (pod.charged_queue == cluster::kNoQueue || IsOff()) return cluster::kNoQueue;
   return store_.queue(pod.charged_queue).drained_by;
 }
 
@@ -202,8 +201,9 @@ void Drains::Order(Drain& drain, const PodInfo& pod, JobsToSuspend* jobs) {
 
 std::string Drains::ReasonOf(const Drain& drain) {
   return drain.queue.empty()
-             ? fmt::format("others of its gang were, for {}, and a gang ends as a whole.",
-                           drain.work)
+             ? fmt::format(
+                   "other members of its gang were evicted for {}; a gang is evicted as a whole.",
+                   drain.work)
              : fmt::format("queue {} is drained (hold: holdAndDrain).", drain.queue);
 }
 
@@ -274,7 +274,7 @@ bool Drains::Answered(const std::string& id, const std::string& uid, bool dry_ru
   const std::string& key = entry->first;
   Drain& drain = entry->second;
   if (dry_run != (drain.evictions.stage == Evicting::kDryRun)) return true;
-  if (!dry_run && accepted) evictor_.NoteEvicted(drain.evictions, uid, MetricOf(drain.reason), now);
+  if (!dry_run && accepted) evictor_.NoteEvicted(drain.evictions, uid, now);
   if (drain.evictions.unanswered.erase(uid) == 0) return true;
   if (!accepted && dry_run) {
     PutOff(drain, now);
@@ -306,8 +306,7 @@ bool Drains::Ends(Drain& drain) {
   drain.lifted = std::ranges::none_of(left, drained);
   if (!drain.lifted) return false;
   const bool sent = drain.evictions.stage == Evicting::kSent && !drain.evictions.unanswered.empty();
-  const bool off = store_.policy().mode == config::Mode::kPassthrough;
-  if (!left.empty() && !off && (drain.begun() || sent)) return false;
+  if (!left.empty() && !IsOff() && (drain.begun() || sent)) return false;
   for (const PodInfo* pod : left) evictor_.Spare(*pod);
   return true;
 }

@@ -77,6 +77,7 @@ class Drains {
   };
   using Pods = std::vector<const cluster::PodInfo*>;
 
+  bool IsOff() const { return store_.policy().mode == config::Mode::kPassthrough; }
   static std::string ReasonOf(const Drain& drain);
   Pods Remaining(const Drain& drain) const;
   std::map<std::string, Pods> JobsToDrain(TimePoint now);

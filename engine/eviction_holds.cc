@@ -112,8 +112,7 @@ std::vector<const Workload*> Engine::ClaimantsBeside(const Workload& workload, T
   const policy::QuotaView use(store_);
   std::erase_if(claimants, [&](const Workload* other) {
     const WorkloadState& state = states_.At(*other);
-    const bool may_act = std::max({state.hold_until, state.settled_at, state.starts_from}) <= now &&
-                         !other->started && !state.plan && !state.evicted;
+    const bool may_act = !state.Pauses(now) && !other->started && !state.plan && !state.evicted;
     if (!may_act || active_.InLine(*other) || other->queue == workload.queue ||
         other->queue == cluster::kNoQueue)
       return true;

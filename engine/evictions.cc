@@ -28,6 +28,11 @@ namespace {
 /// A pod whose eviction was refused is no victim for so long.
 constexpr TimePoint kSparedFor = 60'000;
 
+/// The reason of the Event that a pod of the queue gets when it is evicted for the workload.
+const char* ReasonOf(cluster::QueueId victims, const Workload& workload) {
+  return victims != workload.queue ? "Reclaimed" : "Preempted";
+}
+
 /// One more pod is evicted for the plan of `preemptor`.
 void AddVictim(States& states, const PodInfo& pod, const Workload& preemptor) {
   Plan& plan = *states[preemptor].plan;
@@ -221,10 +226,7 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& id, con
   const bool is_object = uid.find('/') != std::string::npos;
   if (is_object && !accepted) return LacksNeeded(workload, uid, now);
   if (!dry_run && accepted) {
-    const auto notice = plan.evictions.notices.find(uid);
-    if (notice != plan.evictions.notices.end()) {
-      evictor_.NoteEvicted(plan.evictions, uid, MetricOf(notice->second.event.reason), now);
-    }
+    evictor_.NoteEvicted(plan.evictions, uid, now);
     for (const policy::Undercut& floor : std::exchange(plan.undercut, {})) active_.Owe(floor);
   }
   if (plan.evictions.unanswered.erase(uid) == 0) return LookForHeirs(workload);
@@ -292,7 +294,7 @@ EmitEvent Engine::NoticeFor(const PodInfo& victim, const Workload& workload) con
   const auto& meta = victim.object.meta;
   return {.pod = {meta.ns, meta.name, meta.uid},
           .warning = true,
-          .reason = victim.charged_queue != workload.queue ? "Reclaimed" : "Preempted",
+          .reason = ReasonOf(victim.charged_queue, workload),
           .note = "Evicted: " + ReasonFor(victim, workload)};
 }
 
@@ -393,8 +395,7 @@ void Engine::EndEvictions(const Workload& workload) {
   for (const auto& [key, incarnation] : plan.evictions.begun) {
     const Workload* gang = store_.FindWorkload(key);
     if (gang == nullptr || gang->incarnation != incarnation) continue;
-    EvictRest(*gang, workload.key, gang->queue == workload.queue ? "Preempted" : "Reclaimed",
-              plan.evictions);
+    EvictRest(*gang, workload.key, ReasonOf(gang->queue, workload), plan.evictions);
   }
   if (plan.evictions.stage != Evicting::kSent || plan.evictions.unanswered.empty()) return;
   late_.insert_or_assign(plan.evictions.id, std::move(plan.evictions));
@@ -412,7 +413,7 @@ void Engine::AnsweredLate(const std::string& key, const std::string& id, const s
     const EvictionNotice told = notice->second;
     if (accepted) {
       evictions.accepted.insert(uid);
-      evictor_.NoteEvicted(evictions, uid, MetricOf(told.event.reason), now);
+      evictor_.NoteEvicted(evictions, uid, now);
     }
     const Workload* gang = told.gang.empty() ? nullptr : store_.FindWorkload(told.gang);
     const auto begun = evictions.begun.find(told.gang);

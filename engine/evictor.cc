@@ -24,11 +24,12 @@ constexpr TimePoint kGathering = 15'000;
 /// then has not, and the pod would have no time at all.
 constexpr TimePoint kOverdue = 60'000;
 
-}  // namespace
-
+/// The reason of an eviction for metrics, by that of the Event for its victim.
 const char* MetricOf(std::string_view reason) {
   return reason == "Reclaimed" ? "reclaim" : reason == "Drained" ? "drain" : "preemption";
 }
+
+}  // namespace
 
 std::string Evictor::NextId(std::string_view kind) {
   return fmt::format("{}-{}-{}", kind, instance_, ++begun_);
@@ -64,11 +65,10 @@ EvictionNotice Evictor::NoticeOf(const PodInfo& victim, EmitEvent event, bool su
   return notice;
 }
 
-void Evictor::NoteEvicted(Evictions& evictions, const std::string& uid, const char* reason,
-                          TimePoint now) {
+void Evictor::NoteEvicted(Evictions& evictions, const std::string& uid, TimePoint now) {
   auto notice = evictions.notices.extract(uid);
   if (!notice) return;
-  ++out_.counters.evictions[reason];
+  ++out_.counters.evictions[MetricOf(notice.mapped().event.reason)];
   if (const std::string& gang = notice.mapped().gang; !gang.empty()) {
     evictions.begun.insert_or_assign(gang, notice.mapped().incarnation);
   }

@@ -25,9 +25,6 @@ struct Spared {
   cluster::NodeIndex node;
 };
 
-/// The reason of an eviction for metrics, by that of the Event for its victim.
-const char* MetricOf(std::string_view reason);
-
 class Evictor {
  public:
   /// What it notes; all must outlive it.
@@ -55,9 +52,9 @@ class Evictor {
   // --- Results.
   /// What is noted with an eviction that is not a dry run. `surplus`: its gang goes on.
   EvictionNotice NoticeOf(const cluster::PodInfo& victim, EmitEvent event, bool surplus) const;
-  /// The eviction was accepted. The pod may have ended before the answer came. `reason`: for
-  /// metrics.
-  void NoteEvicted(Evictions& evictions, const std::string& uid, const char* reason, TimePoint now);
+  /// The eviction was accepted. The pod may have ended before the answer came. Does nothing if it
+  /// is noted already.
+  void NoteEvicted(Evictions& evictions, const std::string& uid, TimePoint now);
   /// See EvictedJobs::Take.
   std::optional<Evicted> TakeEvicted(const cluster::Workload& workload, TimePoint now) {
     return evicted_jobs_.Take(workload, now);

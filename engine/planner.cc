@@ -175,8 +175,7 @@ bool Engine::MayStart(const Workload& workload, int& searches, TimePoint now) {
     return DecideJoin(Now(now), workload, *pods.front()).reserve.has_value();
   }
   const int min = std::max(1, workload.Missing());
-  const bool ready = state.hold_until <= now && state.settled_at <= now &&
-                     state.starts_from <= now && !state.evicted && std::ssize(pods) >= min;
+  const bool ready = !state.Pauses(now) && !state.evicted && std::ssize(pods) >= min;
   if (!ready) return false;
   if (StartsStill(Now(now), workload, pods, state.room_seen)) return true;
   if (--searches < 0) return true;
@@ -229,7 +228,7 @@ bool Engine::PassesOver(const Workload& workload, TimePoint now) {
 bool Engine::WouldStart(const Workload& workload, TimePoint now) {
   const WorkloadState& state = states_.At(workload);
   if (Passthrough() || workload.in_tree || workload.started || state.plan) return false;
-  if (std::max({state.hold_until, state.settled_at, state.starts_from}) > now) return false;
+  if (state.Pauses(now)) return false;
   std::vector<const PodInfo*> pods = Placeable(workload);
   const int missing = std::max(1, workload.Missing());
   if (std::ssize(pods) < missing) return false;

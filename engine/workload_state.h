@@ -3,6 +3,7 @@
 // recovery.cc reads from the claims of pods.
 #pragma once
 
+#include <algorithm>
 #include <list>
 #include <map>
 #include <optional>
@@ -204,6 +205,9 @@ struct WorkloadState {
   /// How often Berth has evicted the job before, and the age that orders it if that is older than
   /// its pods (evicted_jobs.h).
   Evicted before{};
+
+  /// Whether there is a time before which it does not start, whatever room there is.
+  bool Pauses(TimePoint now) const { return std::max({hold_until, settled_at, starts_from}) > now; }
 };
 
 /// The state of one pod.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "policy/workload_mix.h"
 
@@ -98,28 +99,30 @@ void QuotaView::Charge(QueueId queue, const cluster::Demand& demand, int sign) {
   }
 }
 
+std::int32_t QuotaView::Find(QueueId queue, cluster::ResourceId id) const {
+  const auto index = static_cast<std::size_t>(queue);
+  std::int32_t at = index < first_.size() ? first_[index] : kNone;
+  while (at != kNone && taken_[static_cast<std::size_t>(at)].id != id) {
+    at = taken_[static_cast<std::size_t>(at)].next;
+  }
+  return at;
+}
+
 std::int64_t& QuotaView::TakenOf(QueueId queue, cluster::ResourceId id) {
+  if (const std::int32_t at = Find(queue, id); at != kNone) {
+    return taken_[static_cast<std::size_t>(at)].amount;
+  }
   const auto index = static_cast<std::size_t>(queue);
   if (index >= first_.size()) first_.resize(index + 1, kNone);
-  std::int32_t* at = &first_[index];
-  while (*at != kNone) {
-    Taken& known = taken_[static_cast<std::size_t>(*at)];
-    if (known.id == id) return known.amount;
-    at = &known.next;
-  }
-  *at = static_cast<std::int32_t>(taken_.size());
-  return taken_.emplace_back(Taken{.queue = queue, .id = id, .next = kNone, .amount = 0}).amount;
+  const auto end = static_cast<std::int32_t>(taken_.size());
+  taken_.push_back({.id = id, .next = std::exchange(first_[index], end), .amount = 0});
+  return taken_.back().amount;
 }
 
 std::int64_t QuotaView::Used(QueueId queue, cluster::ResourceId id) const {
-  const std::int64_t used = store_->queue(queue).used[id];
-  const auto index = static_cast<std::size_t>(queue);
-  for (std::int32_t at = index < first_.size() ? first_[index] : kNone; at != kNone;) {
-    const Taken& known = taken_[static_cast<std::size_t>(at)];
-    if (known.id == id) return used + known.amount;
-    at = known.next;
-  }
-  return used;
+  const std::int32_t at = Find(queue, id);
+  return store_->queue(queue).used[id] +
+         (at == kNone ? 0 : taken_[static_cast<std::size_t>(at)].amount);
 }
 
 void QuotaView::Take(QueueId queue, const cluster::Demand& charge) {

@@ -66,12 +66,12 @@ class QuotaView {
   /// victims that is tried, and each pod of these is charged along the path of its queue: so all is
   /// in two blocks of memory, and the few entries of a queue are found by its number.
   struct Taken {
-    cluster::QueueId queue;
     cluster::ResourceId id;
     std::int32_t next;  ///< Of the same queue, as an index; kNone: it is the last.
     std::int64_t amount;
   };
   static constexpr std::int32_t kNone = -1;
+  std::int32_t Find(cluster::QueueId queue, cluster::ResourceId id) const;
   std::int64_t& TakenOf(cluster::QueueId queue, cluster::ResourceId id);
 
   std::vector<Taken> taken_;

@@ -129,11 +129,11 @@ std::string RulesOf(const cluster::Store& store, const Workload& workload) {
 
 /// What other queues keep free for themselves, where that is why it waits, as a sentence; empty: it
 /// is not.
-std::string KeptByOthers(const engine::Engine& engine, const Workload& workload, ResourceId id) {
-  const cluster::Store& store = engine.store();
+std::string KeptByOthers(const cluster::Store& store, const Workload& workload, ResourceId id,
+                         std::int64_t wanted) {
   const auto loans = policy::QuotaView(store).Loans(workload.queue);
   const bool short_of_loans = std::ranges::any_of(loans, [&](const auto& loan) {
-    return loan.id == id && !loan.is_room && loan.left < WantedBy(store, workload).second;
+    return loan.id == id && !loan.is_room && loan.left < wanted;
   });
   if (!short_of_loans) return {};
   const std::vector<QueueId>& path = store.queue(workload.queue).path;
@@ -167,8 +167,8 @@ std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
   if (!store.policy().borrowing || !MayBeHelped(engine, workload)) return {};
   const auto [id, wanted] = WantedBy(store, workload);
   if (wanted == 0) return {};
-  const std::string rules =
-      RulesOf(store, workload) + KeptByOthers(engine, workload, id) + Overcommitted(store, id);
+  const std::string rules = RulesOf(store, workload) + KeptByOthers(store, workload, id, wanted) +
+                            Overcommitted(store, id);
   const policy::FairShareTable* last = engine.last_fair_shares();
   const std::optional<policy::FairShareTable> computed =
       last == nullptr ? SharesOfFew(engine) : std::nullopt;
