@@ -16,7 +16,10 @@ using cluster::ReasonId;
 using cluster::Verdict;
 using cluster::Workload;
 
-View Engine::Now(TimePoint now) {
+View Engine::Now(TimePoint now) { return ViewOf(now, spent_); }
+
+/// `work`: View::work. What is only read must not use up the budget of a pass.
+View Engine::ViewOf(TimePoint now, std::int64_t& work) const {
   return {.store = store_,
           .states = states_,
           .refusals = refusals_,
@@ -24,7 +27,7 @@ View Engine::Now(TimePoint now) {
           .scorer = scorer_,
           .fair_shares = fair_shares_,
           .ending = ending_,
-          .work = spent_,
+          .work = work,
           .now = now};
 }
 

@@ -18,6 +18,13 @@ bool Ends(const View& view, const PodInfo& pod) {
 
 }  // namespace
 
+void Ended::Place(const policy::Placed& placed) {
+  const cluster::PodInfo& pod = *placed.pod;
+  const cluster::Store& store = room_.store();
+  room_.Place(pod, placed.node, placed.devices);
+  quota_.Take(pod.queue, store.QueueChargeOn(pod, store.node(placed.node)));
+}
+
 TimePoint StuckAt(const cluster::Store& store, const PodInfo& pod) {
   return *pod.object.meta.deletion + store.policy().eviction.stuck_after.count();
 }

@@ -12,14 +12,15 @@
 #include "cluster/store.h"
 #include "engine/workload_state.h"
 #include "policy/overlay.h"
+#include "policy/placement.h"
 #include "policy/quota.h"
 
 namespace berth::engine {
 
 struct View;
 
-/// Pods that are taken to have ended, and what is left to others then. Valid until the store's next
-/// change.
+/// Pods that are taken to have ended, and maybe others to have started, and what is left to others
+/// then. Valid until the store's next change.
 class Ended {
  public:
   explicit Ended(const cluster::Store& store) : room_(store), quota_(store) {}
@@ -30,6 +31,8 @@ class Ended {
     room_.Remove(pod);
     quota_.GiveBack(pod);
   }
+  /// As if the pod had started there since.
+  void Place(const policy::Placed& placed);
   const policy::Overlay& room() const { return room_; }
   const policy::QuotaView& quota() const { return quota_; }
 

@@ -206,6 +206,9 @@ class Engine : private cluster::StoreListener {
   /// Whether the waiting workload would start if it were judged now with nothing remembered.
   /// Changes nothing but caches.
   bool WouldStart(const cluster::Workload& workload, TimePoint now);
+  /// See forecast.h. `line` must not be empty.
+  std::vector<TimePoint> ExpectedEnds(TimePoint now) const;
+  bool HasRoomAt(std::span<const cluster::Workload* const> line, TimePoint at, TimePoint now) const;
   /// The fair shares of the last decision that needed them; null: none did yet.
   const policy::FairShareTable* last_fair_shares() const { return fair_shares_.last(); }
   /// For checks: FairShareCache::Holds.
@@ -290,6 +293,7 @@ class Engine : private cluster::StoreListener {
 
   // commit.cc
   View Now(TimePoint now);
+  View ViewOf(TimePoint now, std::int64_t& work) const;
   void Commit(const cluster::Workload& workload, const Reservation& decision,
               const cluster::PodInfo* caller, TimePoint now);
   void CommitStart(const cluster::Workload& workload, const Reservation& decision,
@@ -495,7 +499,7 @@ class Engine : private cluster::StoreListener {
   Options options_;
   States states_;
   cluster::Store store_;
-  policy::Scorer scorer_;
+  mutable policy::Scorer scorer_;  ///< What it remembers changes no answer.
   bool started_ = false;
   std::uint64_t plan_counter_ = 0;
 
@@ -520,8 +524,8 @@ class Engine : private cluster::StoreListener {
   std::set<std::string> looks_for_room_;  ///< Keys of workloads: see LookForRoom.
   Refusals refusals_;
 
-  FairShareCache fair_shares_{store_, scorer_.fit()};
-  EndingCache ending_;
+  mutable FairShareCache fair_shares_{store_, scorer_.fit()};
+  mutable EndingCache ending_;
   ShownWork shown_{store_, states_};
   std::uint64_t shown_generation_ = 0;  ///< The store's when use was last looked at for it.
   /// Workloads that wait and may come to have a claim on other queues.

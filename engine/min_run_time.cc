@@ -57,8 +57,12 @@ TimePoint OfAgeAt(const cluster::Store& store, const States& states, const Workl
   return since != 0 ? since + least : 0;
 }
 
+TimePoint RunsSince(const View& view, const Workload& workload) {
+  return RunsSince(view.states, workload, view.now);
+}
+
 TimePoint LostSince(const View& view, const Workload& workload) {
-  TimePoint since = RunsSince(view.states, workload, view.now);
+  TimePoint since = RunsSince(view, workload);
   for (const PodInfo* pod : workload.members) {
     const auto& notes = pod->object.meta.annotations;
     const auto note = notes.find(kCheckpointAnnotation);

@@ -21,6 +21,9 @@ TimePoint OfAgeAt(const View& view, const cluster::Workload& workload);
 TimePoint OfAgeAt(const cluster::Store& store, const States& states,
                   const cluster::Workload& workload, TimePoint now);
 
+/// Since when work runs, counted as above; 0: it holds no room, or that is not known.
+TimePoint RunsSince(const View& view, const cluster::Workload& workload);
+
 /// Since when the work that runs would be lost: since it runs, counted as above, or since its last
 /// checkpoint, the latest berth.dev/checkpoint-time (RFC 3339) of its members. One that is not yet
 /// over counts as now, and one that cannot be read as none.

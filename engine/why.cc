@@ -1,10 +1,11 @@
-// Engine, part: why a pod waits, as people are told. Changes nothing.
+// Engine, part: why a pod waits, and until when, as people are told. Changes nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "engine/decide.h"
 #include "engine/engine.h"
+#include "engine/forecast.h"
 #include "engine/min_run_time.h"
 #include "policy/rank_order.h"
 #include "policy/shortage.h"
@@ -64,6 +65,16 @@ Explanation Engine::Why(std::string_view ns, std::string_view name, TimePoint no
     why.verdict = Current(*workload, now);
   }
   return why;
+}
+
+std::vector<TimePoint> Engine::ExpectedEnds(TimePoint now) const {
+  std::int64_t work = 0;
+  return engine::ExpectedEnds(ViewOf(now, work));
+}
+
+bool Engine::HasRoomAt(std::span<const Workload* const> line, TimePoint at, TimePoint now) const {
+  std::int64_t work = 0;
+  return engine::HasRoomAt(ViewOf(now, work), line, at);
 }
 
 /// The verdict of a member that has its place and is not bound yet.

@@ -163,6 +163,13 @@ std::string NextText(const Json& next) {
          TextOf(next, "name") + " " + WaitText(next);
 }
 
+/// When the first in line is expected to start, in UTC.
+std::string StartText(const Json& next) {
+  if (!next.is_object()) return {};
+  const std::string start = TextOf(next, "estimatedStart");
+  return start.empty() ? "unknown" : start;
+}
+
 /// A queue of the page, and how many of those on the page are above it.
 struct InTree {
   const Json* queue;
@@ -220,7 +227,7 @@ std::vector<std::string> RowOfQueue(const Json& queue, int depth, const std::str
   if (past) row.push_back(DevicesText(At(queue, "pastUse"), resource));
   if (wide) {
     row.insert(row.end(),
-               {first ? NextText(At(queue, "next")) : "",
+               {first ? NextText(At(queue, "next")) : "", first ? StartText(At(queue, "next")) : "",
                 HoursText(At(queue, "deviceSeconds"), resource), Joined(At(queue, "namespaces"))});
   }
   return row;
@@ -243,7 +250,7 @@ std::vector<std::string> RowOfPart(const Json& queue, int depth, const Json& par
                                amount("limit"),
                                "",
                                ""};
-  if (wide) row.insert(row.end(), 3, std::string());
+  if (wide) row.insert(row.end(), 4, std::string());
   return row;
 }
 
@@ -254,7 +261,7 @@ Table QueuesTable(const Json& page, bool wide) {
                                   "LENT", "FAIR-SHARE", "LIMIT", "PENDING", "REFUSED"};
   const bool past = wide && HasPast(At(page, "items"));
   if (past) header.emplace_back("PAST-USE");
-  if (wide) header.insert(header.end(), {"NEXT", "HOURS", "NAMESPACES"});
+  if (wide) header.insert(header.end(), {"NEXT", "ESTIMATED-START", "HOURS", "NAMESPACES"});
   Table table(std::move(header));
   for (const auto& [item, depth] : TreeOf(At(page, "items"))) {
     const Json& queue = *item;

@@ -20,7 +20,9 @@ namespace {
 
 constexpr std::int64_t kFewDevices = 64;
 
-std::int64_t Devices(std::int64_t milli) { return (milli + cluster::kMilli - 1) / cluster::kMilli; }
+std::int64_t WholeDevices(std::int64_t milli) {
+  return (milli + cluster::kMilli - 1) / cluster::kMilli;
+}
 
 std::int64_t MostOf(const config::PolicyConfiguration& next, std::int64_t in_use) {
   const std::int64_t said = next.eviction.max_per_edit;
@@ -35,7 +37,7 @@ std::string NamesOf(const policy::Exposure& exposure) {
       names.push_back("...");
       break;
     }
-    names.push_back(fmt::format("{} {}", queue, Devices(devices)));
+    names.push_back(fmt::format("{} {}", queue, WholeDevices(devices)));
   }
   return fmt::format("{}", fmt::join(names, ", "));
 }
@@ -188,7 +190,7 @@ std::string WhyHeld(const InParts& read, const config::PolicyConfiguration& next
       reader.Read(read, [&](const cluster::Store& store) { current = store.policy(); });
   const policy::Exposure exposure =
       policy::ExposureOf(tree, kinds, current, next, moves.Moves(kinds.size()), loosened.Read());
-  const std::int64_t exposed = Devices(exposure.devices);
+  const std::int64_t exposed = WholeDevices(exposure.devices);
   const std::int64_t most = MostOf(next, exposure.in_use);
   if (exposed <= most) return {};
   return fmt::format(

@@ -12,6 +12,7 @@
 #include "cluster/queue_refusal.h"
 #include "kube/quantity.h"
 #include "kube/time.h"
+#include "server/ops/forecast.h"
 #include "server/ops/positions.h"
 #include "server/ops/queue_numbers.h"
 #include "server/ops/view_text.h"
@@ -106,6 +107,8 @@ struct Waiting {
   std::map<std::string, int> refused;  ///< Pods by reason.
   int position = 0;                    ///< Of `next`; 0: nobody who may be named is in line.
   Json next{};
+  std::vector<std::string>
+      line;  ///< The first workloads in line, as many as forecasts are made of.
 };
 
 Json Counts(const std::map<std::string, int>& counts) {
@@ -180,6 +183,21 @@ void NoteNext(Waiting& queue, const Workload& workload, int position, std::strin
                 {"waitingSeconds", WaitOf(workload, now) / 1000}};
 }
 
+void NoteInLine(Waiting& queue, const Workload& workload, int position) {
+  const auto place = static_cast<std::size_t>(position);
+  if (position == 0 || place > Forecasts::kMostBefore + 1) return;
+  if (queue.line.size() < place) queue.line.resize(place);
+  queue.line[place - 1] = workload.key;
+}
+
+/// When `next` is expected to start, RFC 3339; null: it is not known.
+Json StartOf(const Waiting& queue, Forecasts& forecasts) {
+  const auto position = static_cast<std::size_t>(queue.position);
+  if (position > queue.line.size()) return {};
+  const engine::TimePoint start = forecasts.Of(std::span(queue.line).first(position));
+  return start == 0 ? Json() : Json(kube::FormatTime(start));
+}
+
 /// `named`: whether to say who is next.
 std::map<std::string, Waiting> WaitingByQueue(const InParts& read, std::string_view ns, bool named,
                                               QueueReader& numbers) {
@@ -194,12 +212,18 @@ std::map<std::string, Waiting> WaitingByQueue(const InParts& read, std::string_v
         Waiting& queue = queues[QueueOf(store, workload)];
         ++queue.pending[ReasonOf(engine, workload)];
         const auto place = positions.find(workload.key);
-        NoteNext(queue, workload, place == positions.end() ? 0 : place->second, ns, now);
+        const int position = place == positions.end() ? 0 : place->second;
+        NoteNext(queue, workload, position, ns, now);
+        NoteInLine(queue, workload, position);
         for (const PodInfo* pod : workload.faulty) {
           if (pod->refusal.reason == cluster::ReasonId::kWaitingForMembers) continue;
           ++queues[QueueOf(store, *pod)].refused[std::string(cluster::Token(pod->refusal.reason))];
         }
       });
+  Forecasts forecasts(read);
+  for (auto& [name, queue] : queues) {
+    if (queue.position != 0) queue.next["estimatedStart"] = StartOf(queue, forecasts);
+  }
   return queues;
 }
 

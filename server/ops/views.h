@@ -17,7 +17,8 @@ namespace berth::server {
 /// quantities (QueueNumbers says of what). Workloads and pods without a queue come last, under
 /// `(none)`. `ns` not empty: only queues that admit its pods. `namespaces`: whether they are shown,
 /// and users:[{user, deviceSeconds}]. With either of them next:{namespace, name, gang, position,
-/// waitingSeconds} is the first workload in the queue's line, of `ns` if that is not empty.
+/// waitingSeconds, estimatedStart} is the first workload in the queue's line, of `ns` if that is
+/// not empty; estimatedStart is null where it is not known (server/ops/forecast.h).
 std::string QueuesJson(const InParts& read, std::string_view ns, bool namespaces);
 
 /// {"items":[{namespace, name, queue, phase, size, minMember, members, refused, refusals:{reason:

@@ -100,19 +100,20 @@ TEST_CASE("what was used is told in hours", "[cli]") {
              {"user":"bob","deviceSeconds":{"nvidia.com/gpu":9179,"x":-1}},3,{"user":"eve"}]},
     {"name":"b","users":7,"deviceSeconds":"much","next":
      {"namespace":"x","name":"g","gang":true,"position":3,"waitingSeconds":18000}},
-    {"name":"c","next":{"namespace":"x","name":"p","position":1,"waitingSeconds":5}},
+    {"name":"c","next":{"namespace":"x","name":"p","position":1,"waitingSeconds":5,
+     "estimatedStart":"2026-12-01T08:00:00Z"}},
     {"name":"d","next":"p"}]})");
   CHECK(Printed(Question::kQueues, page, OutputFormat::kWide) ==
         "NAME   RESOURCE         USED   QUOTA   BORROWED   LENT   FAIR-SHARE   LIMIT   PENDING   "
-        "REFUSED   NEXT        HOURS   NAMESPACES\n"
+        "REFUSED   NEXT        ESTIMATED-START        HOURS   NAMESPACES\n"
         "a      nvidia.com/gpu   0      -       0          0      0            -       0         "
-        "0         -           12.5    x\n"
+        "0         -           -                      12.5    x\n"
         "b      -                0      -       0          0      -            -       -         "
-        "-         #3 x/g 5h   -       -\n"
+        "-         #3 x/g 5h   unknown                -       -\n"
         "c      -                0      -       0          0      -            -       -         "
-        "-         x/p 5s      -       -\n"
+        "-         x/p 5s      2026-12-01T08:00:00Z   -       -\n"
         "d      -                0      -       0          0      -            -       -         "
-        "-         -           -       -\n");
+        "-         -           -                      -       -\n");
   const Output by_user{.by_user = true};
   CHECK(Print(Question::kQueues, page, by_user).value() ==
         "QUEUE   USER   RESOURCE         HOURS\n"
@@ -128,11 +129,11 @@ TEST_CASE("what was held on average has a column where it counts", "[cli]") {
     {"name":"b","fairShare":{"nvidia.com/gpu":"4"},"pastUse":7}]})");
   CHECK(Printed(Question::kQueues, page, OutputFormat::kWide) ==
         "NAME   RESOURCE         USED   QUOTA   BORROWED   LENT   FAIR-SHARE   LIMIT   PENDING   "
-        "REFUSED   PAST-USE   NEXT   HOURS   NAMESPACES\n"
+        "REFUSED   PAST-USE   NEXT   ESTIMATED-START   HOURS   NAMESPACES\n"
         "a      nvidia.com/gpu   1      -       0          0      0            -       -         "
-        "-         4.5        -      -       x\n"
+        "-         4.5        -      -                 -       x\n"
         "b      nvidia.com/gpu   0      -       0          0      4            -       -         "
-        "-         -          -      -       -\n");
+        "-         -          -      -                 -       -\n");
 }
 
 TEST_CASE("wide shows more", "[cli]") {

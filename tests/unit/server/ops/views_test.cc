@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "kube/time.h"
 #include "server/ops/workload_view.h"
 #include "tests/support/builders.h"
 #include "tests/support/catch.h"
@@ -299,8 +300,36 @@ TEST_CASE("queues say which job is next in line", "[views]") {
                                         {"name", "last"},
                                         {"gang", false},
                                         {"position", 3},
-                                        {"waitingSeconds", 999}}));
+                                        {"waitingSeconds", 999},
+                                        {"estimatedStart", nullptr}}));
   CHECK_FALSE(next("", true)[1].contains("next"));
+}
+
+// Of 8 GPUs, 4 are free after 100 s, 2 after 200 s, and of 2 no end is known. `high` takes 4 of
+// them first, and no end is soon enough for `big`.
+TEST_CASE("queues say when the next job is expected to start", "[views]") {
+  World world(MakePolicy({MakeQueue("a", {"default", "lab", "dev"})}));
+  world.Add(MakeNode("n1").Gpu(8));
+  world.Start();
+  const auto start = world.now();
+  const auto run = [&](const std::string& name, int gpus, const std::string& duration) {
+    world.Add(MakePod(name).Gpu(gpus).Priority(20).On("n1").Annotation(
+        "berth.dev/expected-duration", duration));
+  };
+  run("first", 4, "100s");
+  run("second", 2, "200s");
+  world.Add(MakePod("unknown").Gpu(2).Priority(20).On("n1"));
+  world.Add(MakePod("high").Gpu(4).Priority(10).Gated());
+  world.Add(MakePod("low").Gpu(2).Ns("lab").Gated());
+  world.Add(MakePod("big").Gpu(8).Priority(-1).Ns("dev").Gated());
+  world.Tick();
+  const auto expected = [&](std::string_view ns, bool namespaces) {
+    const Json page = Json::parse(QueuesJson(PartsOf(world.engine(), world.now()), ns, namespaces));
+    return page["items"][0]["next"]["estimatedStart"];
+  };
+  CHECK(expected("", true) == kube::FormatTime(start + 100'000));
+  CHECK(expected("lab", false) == kube::FormatTime(start + 200'000));
+  CHECK(expected("dev", false).is_null());
 }
 
 TEST_CASE("what can never be placed is in no queue's share", "[views]") {
