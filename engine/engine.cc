@@ -357,6 +357,7 @@ std::optional<TimePoint> Engine::NextDeadline() const {
   if (drains_.due()) at(*drains_.due());
   if (shown_.due()) at(*shown_.due());
   if (timers_.next()) at(*timers_.next());
+  if (fair_shares_.away_until()) at(*fair_shares_.away_until());
   return next;
 }
 

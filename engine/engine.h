@@ -209,6 +209,8 @@ class Engine : private cluster::StoreListener {
   /// See forecast.h. `line` must not be empty.
   std::vector<TimePoint> ExpectedEnds(TimePoint now) const;
   bool HasRoomAt(std::span<const cluster::Workload* const> line, TimePoint at, TimePoint now) const;
+  /// What jobs add to the demand of queues that were evicted, and are not there again yet.
+  std::vector<policy::QueueJob> AwayDemand() const { return fair_shares_.Away(); }
   /// The fair shares of the last decision that needed them; null: none did yet.
   const policy::FairShareTable* last_fair_shares() const { return fair_shares_.last(); }
   /// For checks: FairShareCache::Holds.
@@ -251,6 +253,13 @@ class Engine : private cluster::StoreListener {
   void OnNewIncarnation(const cluster::Workload& workload) override;
   void OnWorkloadGone(const cluster::Workload& workload) override;
   void OnPodGone(const cluster::PodInfo& pod) override;
+
+  /// How long evicted jobs are demand before they are there again: a controller makes its pods
+  /// again, or a suspended Job is resumed, at most so much later; a pod without one is made by
+  /// hand, or not at all.
+  static constexpr TimePoint kMadeAgainIn = 600'000;
+  static constexpr TimePoint kMadeAgainByHandIn = 60'000;
+  bool IsEvictedWhole(const cluster::Workload& workload, const cluster::PodInfo& pod) const;
 
   // passes.cc
   void PlanPass(const cluster::PodInfo* caller, TimePoint now);

@@ -12,18 +12,17 @@ using cluster::PodInfo;
 using cluster::TimePoint;
 using cluster::Workload;
 
-/// The pods of a controller have other names each time, or names that others had before.
-const std::string& KeyOf(const Workload& workload) {
-  const auto& controller = workload.members.front()->object.controller;
-  return workload.gang || !controller ? workload.key : controller->uid;
-}
-
 /// Of two views of one job, what is known by either.
 Evicted Both(const Evicted& a, const Evicted& b) {
   return {.times = std::max(a.times, b.times), .since = std::min(a.since, b.since)};
 }
 
 }  // namespace
+
+const std::string& EvictedJobs::KeyOf(const PodInfo& pod, const Workload& workload) {
+  const auto& controller = pod.object.controller;
+  return workload.gang || !controller ? workload.key : controller->uid;
+}
 
 EvictedJobs::Job EvictedJobs::JobOf(const PodInfo& victim, const Evicted& before) {
   const Workload& workload = *victim.workload;
@@ -33,7 +32,7 @@ EvictedJobs::Job EvictedJobs::JobOf(const PodInfo& victim, const Evicted& before
     next = Both(next, {.times = claim->evictions, .since = claim->since});
   }
   ++next.times;
-  return {.key = KeyOf(workload),
+  return {.key = KeyOf(victim, workload),
           .run = workload.gang ? workload.incarnation : victim.object.meta.uid,
           .next = next};
 }
@@ -55,7 +54,7 @@ void EvictedJobs::Note(const Job& job, TimePoint now) {
 std::optional<Evicted> EvictedJobs::Take(const Workload& workload, TimePoint now) {
   if (entries_.empty()) return std::nullopt;
   ForgetOld(now);
-  const auto found = by_key_.find(KeyOf(workload));
+  const auto found = by_key_.find(KeyOf(*workload.members.front(), workload));
   if (found == by_key_.end()) return std::nullopt;
   const Entries::iterator entry = found->second.begin()->second;
   const Evicted evicted = entry->job.next;

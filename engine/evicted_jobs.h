@@ -32,6 +32,9 @@ class EvictedJobs {
     std::string run;  ///< What is evicted once, by however many pods: its plan, or the pod.
     Evicted next;     ///< What is remembered once it was evicted.
   };
+  /// How the job of a pod of that workload is known: the pods of a controller have other names each
+  /// time, or names that others had before.
+  static const std::string& KeyOf(const cluster::PodInfo& pod, const cluster::Workload& workload);
   /// The job of a victim, in time that does not depend on its size. `before`: what the engine knows
   /// of its earlier evictions. More may be known from the claim of the pod (cluster::PlanClaim).
   /// REQUIRES: the victim has a workload.

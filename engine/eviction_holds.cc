@@ -102,8 +102,9 @@ bool Engine::LeavesRoomThatComes(const Workload& workload, const std::vector<con
   return true;
 }
 
-/// Other work that waits, was judged, and may come to have a claim: by recent shares it is within
-/// what its queue is entitled to. The first few of them.
+/// Other work that waits and may come to evict work of other queues: by recent shares it is within
+/// what its queue is entitled to, or may take its own queue's lower work with it. The first few of
+/// them.
 std::vector<const Workload*> Engine::ClaimantsBeside(const Workload& workload, TimePoint now) {
   constexpr std::size_t kMost = 4;
   std::vector<const Workload*> claimants(claimants_.begin(), claimants_.end());
@@ -113,9 +114,11 @@ std::vector<const Workload*> Engine::ClaimantsBeside(const Workload& workload, T
   std::erase_if(claimants, [&](const Workload* other) {
     const WorkloadState& state = states_.At(*other);
     const bool may_act = !state.Pauses(now) && !other->started && !state.plan && !state.evicted;
-    if (!may_act || active_.InLine(*other) || other->queue == workload.queue ||
-        other->queue == cluster::kNoQueue)
+    if (!may_act || other->queue == workload.queue || other->queue == cluster::kNoQueue) {
       return true;
+    }
+    // With lower work of its own queue among the victims, its claim reaches further.
+    if (store_.HoldsBelow(other->queue, other->priority)) return false;
     const Turn turn = TurnOf(*other, store_, states_.At(*other));
     return !policy::Exchange(shares, use, use, other->queue).MayClaim(turn.wants);
   });

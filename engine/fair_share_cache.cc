@@ -1,8 +1,11 @@
 #include "engine/fair_share_cache.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
+
+#include "engine/evicted_jobs.h"
 
 namespace berth::engine {
 
@@ -11,10 +14,58 @@ using cluster::Workload;
 void FairShareCache::Read(const Workload& workload) {
   store_->DropDemandNews(workload);
   std::vector<policy::QueueJob>& jobs = known_[&workload];
+  const bool was_demand = !jobs.empty();
   demands_.Add(jobs, -1);
   room_.Forget(workload);
   jobs = policy::JobsOf(*store_, workload, room_);
   demands_.Add(jobs);
+  if (away_.empty() || jobs.empty() || (was_demand && !workload.gang)) return;
+  const std::string job = EvictedJobs::KeyOf(*workload.members.front(), workload);
+  const auto away = away_.lower_bound({job, {}});
+  if (away != away_.end() && away->first.first == job) EndAway(away);
+}
+
+void FairShareCache::KeepAway(const Workload& workload, const std::string& job, TimePoint until) {
+  const auto known = known_.find(&workload);
+  if (known == known_.end() || known->second.empty()) return;
+  if (away_.size() >= EvictedJobs::kMost) return;
+  const auto [away, is_new] =
+      away_.try_emplace({job, workload.key}, AwayJob{.jobs = known->second, .until = until});
+  if (is_new) demands_.Add(away->second.jobs);
+}
+
+void FairShareCache::EndAway(AwayJobs::iterator job) {
+  demands_.Add(job->second.jobs, -1);
+  away_.erase(job);
+}
+
+bool FairShareCache::EndAway(TimePoint now) {
+  bool any = false;
+  for (auto job = away_.begin(); job != away_.end();) {
+    const auto next = std::next(job);
+    if (job->second.until <= now) {
+      EndAway(job);
+      any = true;
+    }
+    job = next;
+  }
+  if (any) generation_ = {};
+  return any;
+}
+
+std::optional<TimePoint> FairShareCache::away_until() const {
+  if (away_.empty()) return std::nullopt;
+  const auto first =
+      std::ranges::min_element(away_, {}, [](const auto& away) { return away.second.until; });
+  return first->second.until;
+}
+
+std::vector<policy::QueueJob> FairShareCache::Away() const {
+  std::vector<policy::QueueJob> all;
+  for (const auto& [key, away] : away_) {
+    all.insert(all.end(), away.jobs.begin(), away.jobs.end());
+  }
+  return all;
 }
 
 /// What was known of a workload, and is news of it, is dropped when it is read again: nothing of
@@ -25,6 +76,8 @@ void FairShareCache::ReadSome(std::size_t most) {
   if (std::exchange(reading_under_, policy) != policy) {
     read_upto_.clear();
     room_.Expire();
+    // Queues and devices have other numbers now.
+    while (!away_.empty()) EndAway(away_.begin());
   }
   const auto& workloads = store_->workloads();
   auto next = workloads.upper_bound(read_upto_);
@@ -94,7 +147,9 @@ policy::FairShareTable FairShareCache::Without(TimePoint now,
 
 bool FairShareCache::Holds() const {
   if (!IsOfNow()) return true;
-  return TreeBy(policy::QueueDemands::Of(*store_, *fit_)) == tree_;
+  policy::QueueDemands demands = policy::QueueDemands::Of(*store_, *fit_);
+  demands.Add(Away());
+  return TreeBy(demands) == tree_;
 }
 
 void FairShareCache::Forget(const Workload& workload) {

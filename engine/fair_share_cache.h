@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -46,6 +48,19 @@ class FairShareCache {
   /// To be called before it is destroyed.
   void Forget(const cluster::Workload& workload);
 
+  // --- Jobs that were evicted, and are away until their owners have made them again. What they ask
+  // for is demand meanwhile: else each eviction would change the shares that it was decided by, and
+  // give others claims for a moment.
+  /// `workload`, of which a member has just left, is one; `job`: EvictedJobs::KeyOf. It is demand
+  /// until a workload of that job is, at most until then.
+  void KeepAway(const cluster::Workload& workload, const std::string& job, TimePoint until);
+  /// Forgets those whose time is over. Returns whether there were some.
+  bool EndAway(TimePoint now);
+  /// When that has something to do next; nullopt: nothing.
+  std::optional<TimePoint> away_until() const;
+  /// What they add to demand.
+  std::vector<policy::QueueJob> Away() const;
+
   /// As they were computed last; null: no decision has needed them yet.
   const policy::FairShareTable* last() const { return renewals_ > 0 ? &shares_ : nullptr; }
   /// How often they were computed.
@@ -63,7 +78,15 @@ class FairShareCache {
   /// With fewer workloads than that they are computed after every change.
   static constexpr std::size_t kFew = 1'000;
 
+  struct AwayJob {
+    std::vector<policy::QueueJob> jobs;
+    TimePoint until;
+  };
+  /// By the key of the job and of the workload that it was: a controller may have several pods.
+  using AwayJobs = std::map<std::pair<std::string, std::string>, AwayJob>;
+
   void Read(const cluster::Workload& workload);
+  void EndAway(AwayJobs::iterator job);
   policy::FairTree TreeBy(const policy::QueueDemands& demands) const;
   void ReadChanged();
 
@@ -72,11 +95,12 @@ class FairShareCache {
   /// What each workload adds to `demands_`.
   std::unordered_map<const cluster::Workload*, std::vector<policy::QueueJob>> known_;
   policy::EmptyRoom room_;  ///< By which they were read.
+  AwayJobs away_;
   static constexpr std::uint64_t kNoPolicy = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t read_under_ = kNoPolicy;     ///< The last policy under which all were read.
   std::uint64_t reading_under_ = kNoPolicy;  ///< That under which they are read.
   std::string read_upto_;                    ///< The last key that was read.
-  policy::QueueDemands demands_;             ///< All of `known_`.
+  policy::QueueDemands demands_;             ///< All of `known_`, and of `away_`.
   policy::FairTree tree_;                    ///< By `demands_`.
   policy::FairShareTable shares_;            ///< By `tree_`.
   Generation generation_;                    ///< Of the last reading; 0: they are to be read.

@@ -86,7 +86,24 @@ std::int64_t PredictedService(const Workload& workload, const cluster::Store& st
 }
 
 void Engine::OnMemberLeft(const Workload& workload, const PodInfo& pod) {
+  if (IsEvictedWhole(workload, pod)) {
+    const TimePoint most = pod.object.controller ? kMadeAgainIn : kMadeAgainByHandIn;
+    fair_shares_.KeepAway(workload, EvictedJobs::KeyOf(pod, workload), passed_at_ + most);
+  }
   states_.RemoveMember(workload, pod);
+}
+
+/// Whether the pod, which leaves the workload, was evicted, and all others with it. In a queue that
+/// is held they would be no demand.
+bool Engine::IsEvictedWhole(const Workload& workload, const PodInfo& pod) const {
+  const std::string& victim_of = states_.At(pod).victim_of;
+  const bool whole = !workload.gang || states_.At(workload).evicted;
+  if (victim_of.empty() || !whole || pod.object.phase == kube::PodPhase::kSucceeded) return false;
+  const Workload* of = store_.FindWorkload(victim_of);
+  const bool unsent =
+      of != nullptr && states_.At(*of).plan && IsUnsent(states_.At(*of).plan->evictions.stage);
+  return !unsent && workload.queue != cluster::kNoQueue &&
+         store_.queue(workload.queue).held_by == cluster::kNoQueue;
 }
 
 void Engine::OnNewIncarnation(const Workload& workload) {
@@ -130,6 +147,7 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
     if (ReadsDemand()) return;
   }
   drains_.GoOn(now);
+  if (fair_shares_.EndAway(now)) StartSweep(SweepOf::kAll);
   WakeClaimants(now);
   RenewPastUse(now);
   if (!Activate(now)) return;
@@ -149,6 +167,7 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
 /// Judges a workload that was in line.
 void Engine::JudgeNext(const Workload& workload, const PodInfo* caller, TimePoint now) {
   spent_ += kKnownAnswer;
+  claimants_.erase(&workload);
   if (NeedsPlan(workload)) Judge(workload, caller, now);
   shown_.Update(workload, now);
 }
@@ -173,7 +192,7 @@ void Engine::WakeClaimants(TimePoint now) {
   if (now < fair_shares_.fresh_until()) return;
   const policy::FairShareTable& shares = fair_shares_.Now(now);
   std::map<cluster::QueueId, bool> entitled{{cluster::kNoQueue, true}};
-  std::erase_if(claimants_, [&](const Workload* workload) {
+  for (const Workload* workload : claimants_) {
     const auto [known, fresh] = entitled.try_emplace(workload->queue);
     if (fresh) {
       const policy::QuotaView use(store_);
@@ -182,8 +201,7 @@ void Engine::WakeClaimants(TimePoint now) {
     // With lower work of its own queue among the victims, its claim reaches further.
     const bool may = known->second || store_.HoldsBelow(workload->queue, workload->priority);
     if (may) store_.MarkChanged(*workload);
-    return may;
-  });
+  }
   // With the marks, which change nothing that claims depend on.
   claims_seen_ = {store_.generation(), store_.policy_generation()};
 }

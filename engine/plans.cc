@@ -224,6 +224,8 @@ void Engine::Dissolve(const Workload& workload, const PlanEnd& end, bool hold, T
                               .generation = store_.generation(),
                               .verdict = {.subject = std::string(end.why)}});
   NoteInVain(workload, end);
+  // It may still evict others: work that would start before it is judged must not be among them.
+  if (IsUnsent(state.plan->evictions.stage)) claimants_.insert(&workload);
   if (end.token == plan_ends::kNotInTime.token) RefrainFromEvicting(workload, now);
   const TimePoint held = now - state.plan->made;
   hold &= !state.plan->joins;

@@ -59,7 +59,9 @@ QueueTree QueueReader::Read(const InParts& read,
   QueueTree queues;
   read([&](const engine::Engine& engine, auto) {
     const cluster::Store& store = engine.store();
-    queues.tree = demands_.TreeOf(store);
+    policy::QueueDemands demands = demands_;
+    demands.Add(engine.AwayDemand());
+    queues.tree = demands.TreeOf(store);
     for (const cluster::ResourceId id : store.device_ids()) {
       queues.kinds.push_back(store.resources().Name(id));
     }

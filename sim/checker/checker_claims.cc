@@ -170,7 +170,8 @@ bool HasOnlyJobOfUser(const cluster::Store& store, const cluster::Workload& work
 
 policy::FairShareTable SharesOf(const engine::Engine& engine) {
   policy::FitCache fit(engine.store());
-  const auto demands = policy::QueueDemands::Of(engine.store(), fit);
+  auto demands = policy::QueueDemands::Of(engine.store(), fit);
+  demands.Add(engine.AwayDemand());
   return {engine.store(), demands.TreeOf(engine.store())};
 }
 

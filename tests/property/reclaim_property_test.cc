@@ -286,17 +286,27 @@ void CheckShares(World& world) {
     RC_ASSERT(policy::JobsOf(world.store(), workload, room) ==
               policy::JobsOf(world.store(), workload, /*placeable=*/false));
   }
-  const auto demands = policy::QueueDemands::Of(world.store(), fit);
+  const policy::FairShareTable& shares = world.engine().FairShares(world.now());
+  auto demands = policy::QueueDemands::Of(world.store(), fit);
+  demands.Add(world.engine().AwayDemand());  // that is not there again, as far as was read
   const policy::FairShareTable rebuilt(world.store(), demands.TreeOf(world.store()));
-  RC_ASSERT(world.engine().FairShares(world.now()) == rebuilt);
+  RC_ASSERT(shares == rebuilt);
 }
 
-/// Lets the world go on, with a controller that makes evicted pods again, until nothing changes:
-/// nothing does for some seconds, and nobody who was evicted is still to come back. Returns the
-/// number of evictions.
-int Settle(World& world, std::map<std::string, kube::Pod>& wanted, int& made) {
+/// The pods that should be there, by name, and their controller: it makes evicted pods again, each
+/// after a time of its own.
+struct Controller {
+  std::map<std::string, kube::Pod> wanted{};
+  int longest = 0;  ///< Rounds until a pod is there again, at most.
+  int made = 0;
+};
+
+/// Lets the world go on, two seconds in each round, until nothing changes: nothing does for some
+/// seconds, and nobody who was evicted is still to come back. Returns the number of evictions.
+int Settle(World& world, Controller& controller) {
   int evicted = 0;
   int quiet = 0;
+  std::multimap<int, kube::Pod> away;  // by the round in which it is made again
   for (int round = 0; round < 2'000 && evicted < 100; ++round) {
     world.Schedule();
     world.Advance(2'000);
@@ -312,11 +322,14 @@ int Settle(World& world, std::map<std::string, kube::Pod>& wanted, int& made) {
     for (const std::string& name : ended) world.Delete(name);
     for (const std::string& name : ended) {
       ++evicted;
-      kube::Pod pod = wanted.at(name);
-      pod.meta.uid = fmt::format("again-{}", ++made);
-      world.Add(pod);
+      kube::Pod pod = controller.wanted.at(name);
+      pod.meta.uid = fmt::format("again-{}", ++controller.made);
+      away.emplace(round + 7 * controller.made % (controller.longest + 1), pod);
     }
-    quiet = ended.empty() && !cools ? quiet + 1 : 0;
+    for (; !away.empty() && away.begin()->first <= round; away.erase(away.begin())) {
+      world.Add(away.begin()->second);
+    }
+    quiet = ended.empty() && away.empty() && !cools ? quiet + 1 : 0;
     if (quiet > 2) return evicted;
   }
   RC_FAIL("queues take room from each other without an end");
@@ -331,23 +344,23 @@ void CheckThatItEnds(const Cluster& cluster) {
     world.Add(MakeNode(NodeName(i)).Gpu(cluster.devices).Label("flavor", FlavorOf(i)));
   }
   world.Start();
-  std::map<std::string, kube::Pod> wanted;
-  int made = 0;
+  Controller controller{.longest = *rc::gen::element(0, 0, 2, 10)};
   int evicted = 0;
   const int jobs = *rc::gen::inRange(2, 13);
   for (int i = 0; i < jobs; ++i) {
     Job job = DrawJob(cluster.queues);
     job.name = fmt::format("j{}", i);
+    const int priority = *rc::gen::element(0, 0, 10, 20);
     for (int k = 0; k < job.members; ++k) {
-      const kube::Pod pod = PodOf(job, k).Created(i * 1000).Gated();
-      wanted.emplace(pod.meta.name, pod);
+      const kube::Pod pod = PodOf(job, k).Created(i * 1000).Priority(priority).Gated();
+      controller.wanted.emplace(pod.meta.name, pod);
       world.Add(pod);
     }
-    evicted += Settle(world, wanted, made);
+    evicted += Settle(world, controller);
   }
   RC_CLASSIFY(evicted > 0, "something is taken back");
   // Nothing has changed since.
-  RC_ASSERT(Settle(world, wanted, made) == 0);
+  RC_ASSERT(Settle(world, controller) == 0);
 }
 
 TEST_CASE("taking back ends", "[property]") {
