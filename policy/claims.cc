@@ -336,9 +336,23 @@ bool Exchange::Holds(Claim claim, QueueId loser, const QuotaView& after,
   const std::vector<Claimant> theirs = shares_->PathOf(store(), loser);
   const std::vector<Claimant> below = BelowAncestor(ours, theirs);
   if (!IsWithin(after, below, asked, claim, placed)) return false;
-  return claim == Claim::kQuota ||
+  return claim == Claim::kQuota || IsOverCap(loser, asked) ||
          StandingOf(after, below.back(), asked) <
              StandingOf(running_, BelowAncestor(theirs, ours).back(), of_loser);
+}
+
+/// Whether a queue that the claimant is not charged to, on the path of `loser`, has more in use
+/// than its limit, which it is entitled to by no weight.
+bool Exchange::IsOverCap(QueueId loser, const cluster::Demand& asked) const {
+  const std::vector<QueueId>& ours = store().queue(claimant_).path;
+  return std::ranges::any_of(store().queue(loser).path, [&](QueueId queue) {
+    if (std::ranges::find(ours, queue) != ours.end()) return false;
+    return std::ranges::any_of(running_.Of(queue), [&](const QuotaView::Allowance& cap) {
+      return cap.left < 0 && std::ranges::any_of(asked, [&](const auto& part) {
+               return part.first == cap.id && part.second > 0;
+             });
+    });
+  });
 }
 
 Claim Exchange::ClaimOf(const QuotaView& after, std::span<const Loss> losses,

@@ -121,7 +121,8 @@ class Exchange {
   /// The claim of a job that would be placed so once the others have ended; `use`: UseWithout them.
   /// With losses in the own queue alone it needs none: kQuota. For a fair share alone nothing is
   /// exchanged among equals: next to each queue that loses, the claimant must rank higher with the
-  /// job than that queue does now (queue_order.h, without priorities).
+  /// job than that queue does now (queue_order.h, without priorities), unless that one is over a
+  /// limit.
   Claim ClaimOf(std::span<const Placed> placed, std::span<const Loss> losses, QuotaView use) const;
 
   /// The best that it could be, wherever the job is placed. `wants`: the least that it is charged.
@@ -155,6 +156,7 @@ class Exchange {
                                       std::span<const Loss> losses) const;
   std::int64_t PromisedByFlavor(Claimant of, cluster::ResourceId id) const;
   bool HasQuota(Claimant of, cluster::ResourceId id) const;
+  bool IsOverCap(cluster::QueueId loser, const cluster::Demand& asked) const;
   Standing StandingOf(const QuotaView& view, Claimant of, const cluster::Demand& asked) const;
   bool IsWithin(const QuotaView& view, std::span<const Claimant> path, const cluster::Demand& asked,
                 Claim claim, bool placed) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "policy/queue_order.h"
@@ -28,7 +29,6 @@ struct Rank {
 /// A queue; or the work of one that has queues below it; or what is above all queues.
 struct Node {
   int parent = kNobody;
-  bool queue = true;  ///< Its quota is one of those on the path of the jobs below.
   DeviceAmounts quota, limit, kept;
   std::int64_t weight = 1000;
   std::int64_t priority = 0;
@@ -92,7 +92,6 @@ Node& Sharing::AddNode(int parent) {
 Sharing::Sharing(const FairTree& tree) : tree_(&tree) {
   nodes_.reserve(1 + 2 * tree.queues.size());
   Node& top = AddNode(kNobody);
-  top.queue = false;
   top.limit = tree.pool;
   AddQueues();
   AddJobs();
@@ -183,7 +182,6 @@ void Sharing::AddJobs() {
     if (has_children_[i]) {
       const int name = node(index).rank.name;
       Node& own = AddNode(index);
-      own.queue = false;
       own.rank.name = name;
       index = static_cast<int>(nodes_.size()) - 1;
     }
@@ -239,17 +237,25 @@ void Sharing::Rise(int leaf) {
   }
 }
 
-/// A queue on the path may have all of its quota; beyond it, what others do not keep.
+/// What the quotas on the path promise fits, as in QuotaView::Loans; beyond it, what others do not
+/// keep.
 bool Sharing::FitsKept(int leaf, std::size_t kind, std::int64_t step) {
   const Node& top = node(0);
-  std::int64_t promised = kNoLimit;
-  std::int64_t idle = top.idle_below[kind];
+  const std::int64_t free = top.limit[kind] - top.amount[kind];
+  std::optional<std::int64_t> promised;
+  std::int64_t usable = 0;  // what the queues so far keep, which the leaf may use
   for (int index = leaf; index != 0; index = node(index).parent) {
     const Node& at = node(index);
-    if (at.queue) promised = std::min(promised, at.quota[kind] - at.amount[kind]);
-    idle -= at.idle[kind];
+    if (at.quota[kind] > 0) {
+      std::int64_t left = at.quota[kind] - at.amount[kind];
+      const std::int64_t others = promised ? 0 : at.idle_below[kind] - usable;
+      if (others > 0) left = std::min(left, free) - others;
+      promised = std::min(promised.value_or(left), left);
+    }
+    usable += at.idle[kind];
   }
-  return step <= std::max(promised, top.limit[kind] - top.amount[kind] - idle);
+  const std::int64_t lent = free - (top.idle_below[kind] - usable);
+  return step <= std::max(promised.value_or(lent), lent);
 }
 
 bool Sharing::Fits(int leaf) {

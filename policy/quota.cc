@@ -16,15 +16,12 @@ using cluster::Verdict;
 
 namespace {
 
-/// More than the cap can never be granted, whatever ends. Where other queues keep nothing, it is
-/// not quota that is short.
+/// More than the cap can never be granted, whatever ends.
 Verdict Denied(const QuotaView& view, QueueId queue, const QuotaView::Allowance& allowance,
                std::int64_t want) {
   const cluster::Store& store = view.store();
   const bool never = want > allowance.cap;
-  const ReasonId waits =
-      allowance.is_room ? ReasonId::kInsufficientDevices : ReasonId::kWaitingForQuota;
-  return {.reason = never ? ReasonId::kExceedsLimit : waits,
+  return {.reason = never ? ReasonId::kExceedsLimit : ReasonId::kWaitingForQuota,
           .want = want,
           .have = never ? allowance.cap : std::max<std::int64_t>(0, allowance.left),
           .subject = store.resources().Name(allowance.id),
@@ -206,29 +203,49 @@ std::map<QueueId, std::int64_t> QuotaView::IdleChanges(cluster::ResourceId id) c
   return changes;
 }
 
+/// What the queues below this one, without it, keep and do not use.
+std::int64_t QuotaView::KeptBelow(QueueId queue, cluster::ResourceId id,
+                                  const std::map<QueueId, std::int64_t>& changes) const {
+  std::int64_t kept = store_->queue(queue).idle_below[id];
+  for (const auto& [changed, change] : changes) {
+    if (changed == cluster::kNoQueue || changed == queue) continue;
+    const std::vector<QueueId>& path = store_->queue(changed).path;
+    if (std::ranges::find(path, queue) != path.end()) kept += change;
+  }
+  return kept;
+}
+
 /// Beyond its quota, a queue may use what is free but for what queues that are not on its path keep
 /// for themselves. A keeper that is on the path of another one keeps what is kept below it, too.
 void QuotaView::AppendLoans(QueueId queue, std::vector<Allowance>& allowances) const {
   for (const cluster::ResourceId id : store_->kept_ids()) {
     std::map<QueueId, std::int64_t> changes = IdleChanges(id);
     std::int64_t kept = store_->idle()[id] + changes[cluster::kNoQueue];
-    std::int64_t promised = std::numeric_limits<std::int64_t>::max();
+    const std::int64_t free = store_->free_devices()[id] - free_taken_[id];
+    std::optional<std::int64_t> promised;
+    std::int64_t usable = 0;  // what the queues so far keep, which it may use itself
     for (const QueueId charged : store_->queue(queue).path) {
       const cluster::QueueInfo& info = store_->queue(charged);
-      // Above its own, a queue without a quota promises nothing and forbids nothing.
-      if (charged == queue || info.quota[id] > 0) {
-        promised = std::min(promised, info.quota[id] - Used(charged, id));
+      if (info.quota[id] > 0) {
+        std::int64_t left = info.quota[id] - Used(charged, id);
+        // What the queue has no quota for itself it shares with others below this one.
+        const std::int64_t others = promised ? 0 : KeptBelow(charged, id, changes) - usable;
+        if (others > 0) left = std::min(left, free) - others;
+        promised = std::min(promised.value_or(left), left);
       }
-      kept -= info.idle[id] - info.idle_below[id] + changes[charged];  // it may use that itself
+      usable += info.idle[id] - info.idle_below[id] + changes[charged];
     }
-    const std::int64_t lent = store_->free_devices()[id] - free_taken_[id] - kept;
+    // Queues without a quota promise nothing and forbid nothing.
+    if (!promised) promised = -Used(queue, id);
+    kept -= usable;
+    if (kept <= 0) continue;  // it may have what is free
+    const std::int64_t lent = free - kept;
     allowances.push_back({.queue = queue,
                           .id = id,
                           .cap = std::numeric_limits<std::int64_t>::max(),
-                          .left = std::max(promised, lent),
-                          .is_room = kept <= 0 && lent >= promised,
+                          .left = std::max(*promised, lent),
                           .overlent = lent < 0,
-                          .promised = promised});
+                          .promised = *promised});
   }
 }
 

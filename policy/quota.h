@@ -39,14 +39,12 @@ class QuotaView {
     cluster::ResourceId id;
     std::int64_t cap;
     std::int64_t left;  ///< Negative: the queue is over its cap.
-    /// It is what is free: other queues keep none of the resource for themselves.
-    bool is_room = false;
     /// More is lent already than other queues would lend: after an edit, or where devices are gone.
     bool overlent = false;
     std::int64_t promised = 0;  ///< Of Loans: what the quotas still cover. 0 for caps.
   };
   /// One entry for each cap on the path of `queue`, its own first, and one for each resource of
-  /// which other queues keep something for themselves; none for kNoQueue.
+  /// which other queues keep something for themselves now; none for kNoQueue.
   std::vector<Allowance> Along(cluster::QueueId queue) const;
   /// The entries for the caps of `queue` itself.
   std::vector<Allowance> Of(cluster::QueueId queue) const;
@@ -60,6 +58,8 @@ class QuotaView {
   void AppendOf(cluster::QueueId queue, std::vector<Allowance>& allowances) const;
   void AppendLoans(cluster::QueueId queue, std::vector<Allowance>& allowances) const;
   std::map<cluster::QueueId, std::int64_t> IdleChanges(cluster::ResourceId id) const;
+  std::int64_t KeptBelow(cluster::QueueId queue, cluster::ResourceId id,
+                         const std::map<cluster::QueueId, std::int64_t>& changes) const;
 
   const cluster::Store* store_;
   /// What a queue uses more of a resource than the ledger says. A view is copied for each set of

@@ -48,14 +48,18 @@ std::pair<ResourceId, std::int64_t> WantedBy(const cluster::Store& store,
 using QueueAmounts = std::vector<std::pair<std::int64_t, QueueId>>;
 
 /// The first few queues, those with the most first; `before` is between their names and devices.
-std::string Listed(const cluster::Store& store, QueueAmounts queues, std::string_view before) {
+/// `shares`: the amounts are of the work in the queues themselves; null: also of queues below.
+std::string Listed(const cluster::Store& store, QueueAmounts queues, std::string_view before,
+                   const policy::FairShareTable* shares = nullptr) {
   constexpr std::size_t kMost = 3;
   std::ranges::sort(queues, {}, [](const auto& of) { return std::pair(-of.first, of.second); });
   std::string text;
   for (std::size_t i = 0; i < std::min(queues.size(), kMost); ++i) {
+    const QueueId queue = queues[i].second;
+    const bool own = shares != nullptr && shares->PathOf(store, queue).front().own;
     text +=
-        fmt::format("{}queue {}{}{}", text.empty() ? "" : ", ",
-                    store.queue(queues[i].second).config.name, before, Devices(queues[i].first));
+        fmt::format("{}queue {}{}{}{}", text.empty() ? "" : ", ", store.queue(queue).config.name,
+                    own ? " (without those below it)" : "", before, Devices(queues[i].first));
   }
   if (queues.size() > kMost) text += fmt::format(" and {} more", queues.size() - kMost);
   return text;
@@ -132,9 +136,8 @@ std::string RulesOf(const cluster::Store& store, const Workload& workload) {
 std::string KeptByOthers(const cluster::Store& store, const Workload& workload, ResourceId id,
                          std::int64_t wanted) {
   const auto loans = policy::QuotaView(store).Loans(workload.queue);
-  const bool short_of_loans = std::ranges::any_of(loans, [&](const auto& loan) {
-    return loan.id == id && !loan.is_room && loan.left < wanted;
-  });
+  const bool short_of_loans = std::ranges::any_of(
+      loans, [&](const auto& loan) { return loan.id == id && loan.left < wanted; });
   if (!short_of_loans) return {};
   const std::vector<QueueId>& path = store.queue(workload.queue).path;
   QueueAmounts kept;
@@ -157,7 +160,25 @@ std::optional<policy::FairShareTable> SharesOfFew(const engine::Engine& engine) 
   for (const auto& [key, workload] : store.workloads()) {
     demands.Add(store, workload, !IsNeverPlaced(engine, workload));
   }
+  demands.Add(engine.AwayDemand());
   return policy::FairShareTable(store, demands.TreeOf(store));
+}
+
+/// What the queue uses, and what it is entitled to. Beside the queues below it, its own work is a
+/// queue without a quota.
+std::string EntitledTo(const cluster::Store& store, const policy::FairShareTable& shares,
+                       const policy::QuotaView& now, QueueId queue, ResourceId id) {
+  const policy::Claimant claimant = shares.PathOf(store, queue).front();
+  const std::string uses =
+      fmt::format("{} {}", Devices(shares.Used(now, claimant, id)), store.resources().Name(id));
+  const std::string share = Devices(shares.Share(store, claimant, id));
+  if (claimant.own) {
+    return fmt::format(
+        "Without the queues below it, its queue uses {}, has no quota and a fair share of {}.",
+        uses, share);
+  }
+  return fmt::format("Its queue uses {}, has a quota of {} and a fair share of {}.", uses,
+                     Devices(store.queue(queue).quota[id]), share);
 }
 
 }  // namespace
@@ -180,25 +201,33 @@ std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
   const policy::FairShareTable& shares = last == nullptr ? *computed : *last;
   const policy::QuotaView now(store);
   const policy::Exchange exchange(shares, now, now, workload.queue);
-  const policy::Claimant claimant = shares.PathOf(store, workload.queue).front();
-  const std::int64_t quota = claimant.own ? 0 : store.queue(workload.queue).quota[id];
-  std::string text =
-      fmt::format("Its queue uses {} {}, has a quota of {} and a fair share of {}.",
-                  Devices(shares.Used(now, claimant, id)), store.resources().Name(id),
-                  Devices(quota), Devices(shares.Share(store, claimant, id)));
+  std::string text = EntitledTo(store, shares, now, workload.queue, id);
   QueueAmounts borrowers = Borrowers(store, exchange, workload.queue);
   if (borrowers.empty()) {
     return text + " No other queue uses more than it is entitled to." +
            Holders(store, id, workload.queue) + rules;
   }
+  policy::Reach reach(exchange, {{id, wanted}}, {});
+  const bool reaches = std::ranges::any_of(
+      borrowers, [&](const auto& of) { return reach.Of(of.second) != policy::Claim::kNone; });
   text += fmt::format(" Queues that use more than they are entitled to: {}.",
-                      Listed(store, std::move(borrowers), " by "));
+                      Listed(store, std::move(borrowers), " by ", &shares));
   if (TakesNothingBack(store, workload)) return text + rules;
   if (!exchange.MayClaim({{id, wanted}})) {
     return text +
            fmt::format(
                " With the {} that this workload asks for, its queue would exceed both, so "
                "it takes nothing back for it.",
+               Devices(wanted)) +
+           rules;
+  }
+  if (!reaches) {
+    return text +
+           fmt::format(
+               " With the {} that this workload asks for, its queue, or one above it, would have "
+               "as "
+               "much beyond its quota, by weight, as these have now: nothing is taken back among "
+               "equals.",
                Devices(wanted)) +
            rules;
   }

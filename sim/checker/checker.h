@@ -151,7 +151,8 @@ class Checker {
                  const std::set<std::string>& held);
   void CheckStarts(const engine::Engine& engine, const std::set<std::string>& fresh);
   void CheckClaim(const engine::Engine& engine, const cluster::Workload& workload);
-  void CheckLoan(const engine::Engine& engine, const cluster::Workload& workload);
+  void CheckLoan(const engine::Engine& engine, const cluster::Workload& workload,
+                 const std::string& within);
   void CheckShown(const engine::Engine& engine);
   bool FitsSomewhere(const kube::Pod& pod) const;
   bool CouldRunAlone(const kube::Pod& pod) const;

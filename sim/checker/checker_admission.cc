@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "cluster/plan_claim.h"
 #include "sim/checker/checker.h"
@@ -32,6 +33,26 @@ std::int64_t HeldForVictims(const HostDriver& host, const std::set<std::string>&
 /// What the ledger says that a queue and those below it have in use.
 std::int64_t GpusIn(const cluster::Store& store, const std::string& queue) {
   return store.queue(store.FindQueue(queue)).used[store.device_ids().front()];
+}
+
+/// The most that a queue keeps for itself and does not lend: of those below `ancestor` (empty:
+/// of all) that are not on the path of `queue`. Queues in a line that keep something are not added
+/// up: enough to find what is wrong.
+std::int64_t MostKept(const cluster::Store& store, cluster::QueueId queue,
+                      const std::string& ancestor) {
+  const auto path = PathOf(store.queue(queue).config.name, store.policy());
+  const auto contains = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  std::int64_t kept = 0;
+  for (const config::Queue& other : store.policy().queues) {
+    const auto lent = other.lending_limit.find(kGpu);
+    if (lent == other.lending_limit.end() || contains(path, other.name)) continue;
+    if (!ancestor.empty() && !contains(PathOf(other.name, store.policy()), ancestor)) continue;
+    kept = std::max(
+        kept, AmountOf(config::TotalQuota(other), kGpu) - lent->second - GpusIn(store, other.name));
+  }
+  return kept;
 }
 
 }  // namespace
@@ -260,6 +281,7 @@ void Checker::CheckStarts(const engine::Engine& engine, const std::set<std::stri
   const cluster::Workload& workload = **workloads.begin();
   if (workload.queue == cluster::kNoQueue) return;
   CheckClaim(engine, workload);
+  std::optional<std::string> promised;  // by the narrowest queue with a quota
   bool beyond = false;
   for (const std::string& name : PathOf(store.queue(workload.queue).config.name, store.policy())) {
     const auto& queues = store.policy().queues;
@@ -268,17 +290,22 @@ void Checker::CheckStarts(const engine::Engine& engine, const std::set<std::stri
     if (queue->hold != config::Hold::kNone && !workload.started) {
       Broken(fmt::format("I4: {} starts in {}, which is held", workload.key, name));
     }
-    // Above its own, a queue without a quota forbids nothing.
+    // A queue without a quota promises nothing, and forbids nothing.
     const std::int64_t quota = AmountOf(config::TotalQuota(*queue), kGpu);
-    const bool counts = quota > 0 || name == store.queue(workload.queue).config.name;
-    beyond |= counts && GpusIn(store, name) > quota;
+    if (quota == 0) continue;
+    const std::int64_t kept = promised ? 0 : MostKept(store, workload.queue, name);
+    beyond |= GpusIn(store, name) + kept > quota;
+    if (!promised) promised = name;
   }
-  if (store.policy().borrowing && beyond && takes) CheckLoan(engine, workload);
+  if (!store.policy().borrowing || !takes) return;
+  CheckLoan(engine, workload, beyond ? std::string() : promised.value_or(""));
 }
 
-/// Of queues in a line that keep something only the one that keeps most counts: enough to find what
-/// is wrong. A plan that was made in the same step may have taken what was free, and evict others.
-void Checker::CheckLoan(const engine::Engine& engine, const cluster::Workload& workload) {
+/// What the workload was given leaves to others what they keep: those below `within`, whose quota
+/// covers it, or, if that is empty, all others. A plan that was made in the same step may have
+/// taken what was free, and evict others.
+void Checker::CheckLoan(const engine::Engine& engine, const cluster::Workload& workload,
+                        const std::string& within) {
   const cluster::Store& store = engine.store();
   std::int64_t free = 0;
   for (const auto& [uid, pod] : store.pods()) {
@@ -290,15 +317,7 @@ void Checker::CheckLoan(const engine::Engine& engine, const cluster::Workload& w
     if (!node->present || !node->object.ready || node->object.unschedulable) continue;
     free += std::max<std::int64_t>(0, node->free(store.device_ids().front()));
   }
-  const auto path = PathOf(store.queue(workload.queue).config.name, store.policy());
-  std::int64_t kept = 0;
-  for (const config::Queue& queue : store.policy().queues) {
-    const auto lent = queue.lending_limit.find(kGpu);
-    const bool own = std::ranges::find(path, queue.name) != path.end();
-    if (lent == queue.lending_limit.end() || own) continue;
-    kept = std::max(
-        kept, AmountOf(config::TotalQuota(queue), kGpu) - lent->second - GpusIn(store, queue.name));
-  }
+  const std::int64_t kept = MostKept(store, workload.queue, within);
   if (kept <= free) return;
   Broken(fmt::format("I4: {} borrows, {} milli-GPU are free, and another queue keeps {}",
                      workload.key, free, kept));

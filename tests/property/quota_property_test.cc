@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,26 +58,41 @@ class Walk {
     for (const QueueId charged : store_.queue(queue).path) used_[charged] -= amount;
     given_ += amount;
   }
-  /// What `queue` has left of what others lend, or of what it is promised.
-  std::int64_t Left(QueueId queue) const {
+  /// What `queue` has left of what others lend, or of what it is promised; nullopt: no other queue
+  /// keeps anything.
+  std::optional<std::int64_t> Left(QueueId queue) const {
     const auto& path = store_.queue(queue).path;
-    std::int64_t kept = 0;
+    const auto on = [](QueueId one, const std::vector<QueueId>& some) {
+      return std::ranges::find(some, one) != some.end();
+    };
+    std::map<QueueId, std::int64_t> kept;  // by others
     std::map<QueueId, std::int64_t> below;
     for (const QueueId keeper : store_.keepers()) {
       const std::int64_t most = store_.queue(keeper).kept.front().second;
       const std::int64_t unused =
           std::max<std::int64_t>(0, most - used_.at(keeper) - below[keeper]);
       for (const QueueId above : store_.queue(keeper).path) below[above] += unused;
-      if (std::ranges::find(path, keeper) == path.end()) kept += unused;
-    }
-    std::int64_t promised = std::numeric_limits<std::int64_t>::max();
-    for (const QueueId charged : path) {
-      const std::int64_t quota = store_.queue(charged).quota[id_];
-      if (charged == queue || quota > 0) promised = std::min(promised, quota - used_.at(charged));
+      if (!on(keeper, path)) kept[keeper] = unused;
     }
     const std::int64_t free =
         std::max<std::int64_t>(0, store_.node(store_.FindNode("n")).free(id_) + given_);
-    return std::max(promised, free - taken_ - kept);
+    // The narrowest quota is shared with what others below it keep.
+    std::optional<std::int64_t> promised;
+    std::int64_t all = 0;
+    for (const auto& [keeper, amount] : kept) all += amount;
+    if (all == 0) return std::nullopt;
+    for (const QueueId charged : path) {
+      const std::int64_t quota = store_.queue(charged).quota[id_];
+      if (quota == 0) continue;
+      std::int64_t left = quota - used_.at(charged);
+      std::int64_t others = 0;
+      for (const auto& [keeper, amount] : kept) {
+        if (!promised && on(charged, store_.queue(keeper).path)) others += amount;
+      }
+      if (others > 0) left = std::min(left, free - taken_) - others;
+      promised = std::min(promised.value_or(left), left);
+    }
+    return std::max(promised.value_or(-used_.at(queue)), free - taken_ - all);
   }
 
  private:
@@ -94,7 +110,7 @@ void CompareAll(const Planning& t, const QuotaView& view, const Walk& walk) {
       if (allowance.id == t.gpu()) left.push_back(allowance.left);
     }
     std::vector<std::int64_t> expected;
-    if (!t.store.keepers().empty()) expected.push_back(walk.Left(queue));
+    if (const auto most = walk.Left(queue)) expected.push_back(*most);
     RC_ASSERT(left == expected);
   }
 }

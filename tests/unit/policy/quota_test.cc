@@ -346,6 +346,42 @@ struct LoanTest : Planning {
   int pods = 0;
 };
 
+/// `q` and `d` are promised 4 and 8. Below `d` are `s`, which is promised 2, and `t`, which has no
+/// quota. `q` and `s` lend nothing.
+struct DepartmentTest : LoanTest {
+  explicit DepartmentTest(int gpus) {
+    auto policy = MakePolicy({MakeQueue("q", {"default"}, -1, 4), MakeQueue("d", {}, -1, 8),
+                              Under("d", MakeQueue("s", {"default"}, -1, 2)),
+                              Under("d", MakeQueue("t", {"default"}))});
+    policy.borrowing = true;
+    for (const std::size_t keeper : {0U, 2U}) {
+      policy.queues[keeper].lending_limit[testing::kGpu] = 0;
+    }
+    store.SetPolicy(policy);
+    Node(MakeNode("n").Gpu(gpus));
+  }
+};
+
+TEST_CASE("a queue without a quota has what is left of the one above it", "[unit][policy]") {
+  SECTION("beside what its sibling keeps") {
+    DepartmentTest t(8);
+    CHECK(t.Most("t") == 8 - 2);  // and not only the 2 that nobody keeps
+    t.Use("t", 3);
+    CHECK(t.Most("t") == 3);
+    t.Use("s", 1);
+    CHECK(t.Most("t") == 8 - 3 - 1 - 1);
+    CHECK(t.Most("q") == 4);
+  }
+  SECTION("as far as the sibling's part is free") {
+    DepartmentTest t(4);
+    CHECK(t.Most("t") == 4 - 2);
+    CHECK(t.Most("s") == 2);
+    t.Use("t", 2);
+    CHECK(t.Most("t") == 0);
+    CHECK(t.Most("s") == 2);
+  }
+}
+
 TEST_CASE("a queue borrows what others lend", "[unit][policy]") {
   LoanTest t;
   // Of 16, `a` keeps 5 for itself.
@@ -357,20 +393,20 @@ TEST_CASE("a queue borrows what others lend", "[unit][policy]") {
     t.Use("a", 2);
     CHECK(t.Most("c") == 16 - 2 - 3);
     t.Use("in-a", 3);
-    CHECK(t.Most("c") == 16 - 5 - 0);
-    t.Use("a", 4);  // beyond its quota
-    CHECK(t.Most("c") == 16 - 9);
+    CHECK(t.Most("c") == 16);  // nobody keeps anything: what is free is not asked of quotas
+    t.Use("a", 4);             // beyond its quota
+    CHECK(t.Most("c") == 16);
   }
   SECTION("what is borrowed") {
     t.Use("c", 11);
     CHECK(t.Most("c") == 0);
-    CHECK(t.Most("a") == 5);  // what it kept
-    CHECK(t.Most("b") == 1);  // org is promised 12, and 11 are in use: this is promised to b
+    CHECK(t.Most("a") == 16);  // what is kept, it kept itself
+    CHECK(t.Most("b") == 1);   // org is promised 12, and 11 are in use: this is promised to b
   }
   SECTION("nodes that take no pods lend nothing") {
     t.Node(MakeNode("n").Gpu(16).Cordoned());
-    CHECK(t.Most("c") == 0);
     CHECK(t.Most("b") == 4);  // quota is asked for room, not for free devices
+    CHECK(t.Most("c") == 0);  // what is free comes after what `a` keeps
   }
   SECTION("a limit holds for loans") {
     auto policy = LoanTest::Policy();

@@ -140,6 +140,37 @@ TEST_CASE("why says what is not to be evicted", "[views]") {
                              "and 4 of pods that have not run for the minRunTime of their queue."));
 }
 
+// One GPU. With its job a would have as much as b has now.
+TEST_CASE("why says that nothing is taken back among equals", "[views]") {
+  World world(testing::MakeBorrowing({MakeQueue("a", {"default"}), MakeQueue("b", {"lab"})}));
+  world.Add(MakeNode("n1").Gpu(1));
+  world.Add(MakePod("b0").Gpu(1).Ns("lab").On("n1"));
+  world.Add(MakePod("w").Gpu(1).Gated());
+  world.Start();
+  world.Tick();
+  const Json json = Json::parse(WhyJson(world.engine(), "default", "w", world.now()));
+  CHECK_THAT(json["message"].get<std::string>(), Catch::Contains("nothing is taken back among"));
+}
+
+// The queue `d` has 3 of its own work, and 4 of its team.
+TEST_CASE("why tells the own work of a queue from that of the queues below it", "[views]") {
+  config::Queue team = MakeQueue("t", {"team"});
+  team.parent = "d";
+  World world(testing::MakeBorrowing({MakeQueue("d", {"default"}, -1, 8), team}));
+  world.Add(MakeNode("n1").Gpu(7));
+  for (int i = 0; i < 3; ++i) world.Add(MakePod("d" + std::to_string(i)).Gpu(1).On("n1"));
+  for (int i = 0; i < 4; ++i) {
+    world.Add(MakePod("t" + std::to_string(i)).Gpu(1).On("n1").Ns("team"));
+  }
+  world.Add(MakePod("w").Gpu(1).Gated());
+  world.Start();
+  world.Tick();
+  const Json json = Json::parse(WhyJson(world.engine(), "default", "w", world.now()));
+  CHECK_THAT(json["message"].get<std::string>(),
+             Catch::Contains("Without the queues below it, its queue uses 3 nvidia.com/gpu, has no "
+                             "quota and a fair share of"));
+}
+
 // 8 GPUs, all in use by a within its quota of 8; b is promised 4 more.
 TEST_CASE("why says that the quotas promise more than the nodes have", "[views]") {
   auto policy = MakePolicy({MakeQueue("a", {"default"}, -1, 8), MakeQueue("b", {"lab"}, -1, 4)});
