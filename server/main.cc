@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <iostream>
 #include <limits>
 #include <thread>
 
@@ -274,6 +275,15 @@ int Run(const CLI::App& app, CommandLine& line, const std::string& program) {
   return Say(ask.watch ? WatchList(ask) : berth::server::Ask(ask));
 }
 
+/// What was printed may not be written: the disk is full, or the output is closed.
+int Finish(int code) {
+  std::cout.flush();
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
+  if (written || code != berth::kFine) return code;
+  berth::kube::Write(stderr, "berth: the output could not be written\n");
+  return berth::kEnvironment;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -289,7 +299,7 @@ int main(int argc, char** argv) {
   AddCommands(app, line);
   if (program == "kubectl_complete-berth") {
     berth::kube::Write(stdout, berth::server::KubectlCompletions(app, {argv + 1, argv + argc}));
-    return 0;
+    return Finish(0);
   }
 
   try {
@@ -302,7 +312,7 @@ int main(int argc, char** argv) {
       return kUsage;
     }
     const int code = app.exit(error);
-    return code == 0 ? 0 : kUsage;
+    return code == 0 ? Finish(0) : kUsage;
   }
-  return Run(app, line, program);
+  return Finish(Run(app, line, program));
 }

@@ -1,8 +1,11 @@
 package suite
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -184,6 +187,24 @@ func TestCPUAndMemoryCount(t *testing.T) {
 	s.WhyIs(gang[0], "InsufficientCpuOrMemory")
 	s.AllBound(s.Pod("light").GPUs(8).CreateN(2)...)
 	s.NoneBound(gang...)
+}
+
+// What cannot be written, because the disk is full, is a failure of the environment.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	s := control.Scenario(t, bed.Options{})
+	for _, arguments := range [][]string{{"--help"}, {"man"}, {"completion", "bash"}, {"check", "--schema"}} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		command := exec.Command(s.Berth(), arguments...)
+		var stderr bytes.Buffer
+		command.Stdout, command.Stderr = full, &stderr
+		if err := command.Run(); command.ProcessState.ExitCode() != 3 || stderr.Len() == 0 {
+			t.Errorf("berth %v: %v, and says %q", arguments, err, stderr.String())
+		}
+		full.Close()
+	}
 }
 
 // Health, metrics and the API answer, and the metric names that dashboards use
