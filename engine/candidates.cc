@@ -144,6 +144,16 @@ Pods SurplusOf(const View& view, const Workload& gang, const Workload& beneficia
   return surplus;
 }
 
+/// Whether the last evictions for the plan were sent a moment ago: the answers are to come, or all
+/// were accepted, and the watch is to show it. If some were refused, it may take long.
+bool IsBeingDone(const cluster::Store& store, const Plan& plan) {
+  return !plan.evictions.unanswered.empty() ||
+         std::ranges::all_of(plan.victims, [&](const std::string& uid) {
+           const PodInfo* pod = store.FindPod(uid);
+           return pod == nullptr || pod->terminating() || plan.evictions.accepted.contains(uid);
+         });
+}
+
 /// `pods`, which are all that `workload` holds or what it holds without its surplus, if all of them
 /// may be taken from it, and all in one queue.
 std::optional<VictimJob> WholeOf(const View& view, const Workload& workload, Pods pods) {
@@ -170,7 +180,8 @@ std::optional<VictimJob> WholeOf(const View& view, const Workload& workload, Pod
     // it is inherited. An eviction that is under way is for this plan, and not for another one.
     const bool under_way = job.inherits && !HasEvictedAll(view.store, *plan);
     const bool by_scheduler = plan->evictions.stage == Evicting::kNo && !plan->victims.empty();
-    if (under_way || by_scheduler) return std::nullopt;
+    if (by_scheduler || (under_way && !IsBeingDone(view.store, *plan))) return std::nullopt;
+    job.under_way = under_way;
   }
   return job;
 }
@@ -347,7 +358,10 @@ Sources SourcesOf(const View& view, const Workload& workload) {
 std::vector<VictimJob> TakeableOf(const View& view, const Workload& holder,
                                   const Workload& workload, Sources sources,
                                   policy::Losable* losable) {
-  return TakeableFrom(view, holder, workload, sources, losable, cluster::kNoNode);
+  std::vector<VictimJob> jobs =
+      TakeableFrom(view, holder, workload, sources, losable, cluster::kNoNode);
+  std::erase_if(jobs, &VictimJob::under_way);
+  return jobs;
 }
 
 std::vector<VictimJob> FindVictimJobs(const View& view, const Workload& workload, Sources sources,

@@ -109,11 +109,11 @@ void SortOut(Reservation& reserve, std::span<const VictimJob* const> jobs) {
   }
 }
 
-/// Whether a plan that has not started ends with the job: its own, or one for members that a gang
-/// lacks.
+/// Whether a plan that has not started ends with the job, and spares pods: its own, or one for
+/// members that a gang lacks.
 bool EndsPlan(const View& view, const VictimJob& job) {
   const std::optional<Plan>& plan = view.states.At(*job.workload).plan;
-  return !job.surplus && plan && !plan->started;
+  return !job.surplus && plan && !plan->started && !job.under_way;
 }
 
 /// See policy::Exchange::Straddlers.

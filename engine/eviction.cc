@@ -24,6 +24,9 @@ namespace {
 
 using Pods = std::vector<const PodInfo*>;
 
+/// Evictions that are under way are looked at again after that time, if not sooner.
+constexpr TimePoint kSoon = 1'000;
+
 /// Leaves out the jobs that may not be evicted yet (VictimJob::from). Returns when the first of
 /// them may be; 0: there are none.
 TimePoint LeaveOutYoung(std::vector<VictimJob>& jobs, TimePoint now) {
@@ -202,6 +205,13 @@ bool CountsOnTold(const View& view, const Reservation& reserve) {
   });
 }
 
+/// Whether one of the plans that give their room up has evictions under way.
+bool IsUnderWay(const std::vector<VictimJob>& plans, const Reservation& reserve) {
+  return std::ranges::any_of(plans, [&](const VictimJob& job) {
+    return job.under_way && std::ranges::find(reserve.yields, job.workload) != reserve.yields.end();
+  });
+}
+
 /// When the first pod that ends in any case is waited for no more; 0: none ends.
 TimePoint FirstStuckAt(const View& view) {
   TimePoint first = 0;
@@ -227,6 +237,11 @@ void DecideVictims(const View& view, const Beneficiary& beneficiary, Sources sou
     std::vector<VictimJob> plans;
     std::ranges::copy_if(jobs, std::back_inserter(plans), std::logical_not{}, &VictimJob::runs);
     decision.reserve = ChooseVictims(view, beneficiary, plans);
+    if (decision.reserve && IsUnderWay(plans, *decision.reserve)) {
+      // In a moment it inherits that room. It is judged then (Engine::LookForHeirs), or after that.
+      decision = {.again = view.now + kSoon, .unsure = true, .claims = decision.claims};
+      return;
+    }
     if (decision.reserve && !CountsOnTold(view, *decision.reserve)) return;
     decision.reserve.reset();
     std::erase_if(jobs, [](const VictimJob& job) { return job.inherits; });

@@ -27,6 +27,7 @@ struct VictimJob {
   std::vector<const cluster::PodInfo*> running{};
   bool runs = false;         ///< Some must be evicted.
   bool inherits = false;     ///< Its plan has evicted others: work that takes its room inherits it.
+  bool under_way = false;    ///< `inherits`, once that is done: it is under way.
   bool warned = false;       ///< It was told of it (MemberState::evict_at), as it was then.
   std::int64_t devices = 0;  ///< What they are charged, thousandths.
   TimePoint from = 0;        ///< It may not be evicted before that: see OfAgeAt.
