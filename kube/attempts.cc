@@ -17,7 +17,7 @@ std::optional<Duration> Attempts::Pause(TimePoint now, double random, Duration r
   return wait;
 }
 
-std::optional<WriteOutcome> Attempts::Answered(int status) {
+std::optional<WriteOutcome> Attempts::Answered(int status, std::string_view message) {
   if (status >= 200 && status < 300) return WriteOutcome::kDone;
   if (status == 404) return WriteOutcome::kNotFound;
   if (status == 409) return WriteOutcome::kConflict;
@@ -26,6 +26,7 @@ std::optional<WriteOutcome> Attempts::Answered(int status) {
     maybe_done_ |= status != 429;
     return std::nullopt;
   }
+  if (patches_ && IsOtherUid(status, message)) return WriteOutcome::kConflict;
   // Refused now, but an earlier attempt may have succeeded.
   return GivenUp();
 }

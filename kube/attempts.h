@@ -4,6 +4,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "kube/backoff.h"
 #include "kube/requests.h"
@@ -20,21 +22,29 @@ inline constexpr BackoffPolicy kRetry{.initial = Duration(100),
                                       .jitter = 1.0,
                                       .reset_after = Duration(3'600'000)};
 
+/// What came of a write or read, after all attempts.
+struct WriteResult {
+  WriteOutcome outcome = WriteOutcome::kUnknown;
+  int status = 0;         ///< The last HTTP status; 0: none.
+  std::string message{};  ///< From the server or the transport.
+  std::string body{};     ///< Of a 2xx answer.
+};
+
 /// Call in turn: Next, the attempt, Answered or Lost, Pause. Call GivenUp once one of these says
 /// that there is no further attempt.
 class Attempts {
  public:
   /// All attempts together may take `timeout`.
   Attempts(const Request& request, Duration timeout, TimePoint now)
-      : Attempts(request.method == "GET", timeout, now) {}
-  Attempts(bool is_read, Duration timeout, TimePoint now)
-      : is_read_(is_read), deadline_(now + timeout) {}
+      : is_read_(request.method == "GET"),
+        patches_(request.method == "PATCH"),
+        deadline_(now + timeout) {}
 
   /// How long the next attempt may take; it must not be sent later than that from now. nullopt:
   /// there is no further attempt.
   std::optional<Duration> Next(TimePoint now);
-  /// The server answered with this HTTP status. nullopt: retry.
-  std::optional<WriteOutcome> Answered(int status);
+  /// The server answered with this HTTP status, and this message if it is an error. nullopt: retry.
+  std::optional<WriteOutcome> Answered(int status, std::string_view message);
   /// No answer came. `maybe_sent`: the server may have acted nevertheless.
   void Lost(bool maybe_sent) { maybe_done_ |= maybe_sent; }
   /// How long to wait before the next attempt, at least `retry_after`. `random` in [0, 1). nullopt:
@@ -45,6 +55,7 @@ class Attempts {
 
  private:
   bool is_read_;
+  bool patches_;
   TimePoint deadline_;
   int made_ = 0;
   GrowingWait wait_{kRetry};

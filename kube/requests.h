@@ -1,5 +1,5 @@
 // The requests that Berth sends to the API server, as values, and what the answers mean. Pure:
-// kube/writer.h sends them, and so does the client of the simulated world (sim/world/api_client.h).
+// host/requests.h chooses among them, kube/writer.h sends them.
 #pragma once
 
 #include <chrono>

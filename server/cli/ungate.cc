@@ -69,7 +69,7 @@ int UngateAll(const std::string& kubeconfig) {
     const auto gated = GatedPage(**client, next);
     if (!gated) return Fail(gated.error());
     for (const kube::PodRef& pod : *gated) {
-      const auto result = writer.RemoveGate(pod, std::string(cluster::kAdmissionGate), {});
+      const auto result = writer.Send(kube::RemoveGateRequest(pod, cluster::kAdmissionGate), {});
       const bool fine = result.outcome == kube::WriteOutcome::kDone ||
                         result.outcome == kube::WriteOutcome::kNotFound;
       ++(fine ? done : failed);

@@ -99,8 +99,8 @@ sim::Reply SchedulerDriver::DeletePod(const engine::PodRef& ref) {
 
 sim::Reply SchedulerDriver::Bind(const engine::PodRef& ref, const std::string& node,
                                  const std::map<std::string, std::string>& annotations) {
-  host::Result result =
-      cluster_.Bind({.pod = ref, .node = node, .annotations = annotations}, [] { return true; });
+  host::Result result = cluster_.CarryOut(
+      host::PostBinding{.pod = ref, .node = node, .annotations = annotations}, [] { return true; });
   if (result.outcome == kube::WriteOutcome::kDone) return {};
   return {.status = 409, .message = std::move(result.message)};
 }

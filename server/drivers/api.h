@@ -1,11 +1,11 @@
-// The writes that a host orders. Two classes implement it: for a real API server (kube_api.h) and
-// for a cluster held in memory (embedded_cluster.h).
+// What a host orders of the API server. Two classes implement it: for a real API server
+// (kube_api.h) and for a cluster held in memory (embedded_cluster.h).
 #pragma once
 
 #include <functional>
 
 #include "engine/actions.h"
-#include "host/orders.h"
+#include "host/requests.h"
 
 namespace berth::server {
 
@@ -20,26 +20,8 @@ class Api {
   Api& operator=(const Api&) = delete;
   virtual ~Api() = default;
 
-  /// Called from the bind call's own thread.
-  virtual host::Result Bind(const host::PostBinding& binding, const Wanted& wanted) = 0;
-  /// Nominate, RemoveGate, Mark and Evict are called on the threads of a WorkQueue.
-  virtual host::Result Nominate(const host::Nominate& nomination, const Wanted& wanted) = 0;
-  virtual host::Result RemoveGate(const host::RemoveGate& removal, const Wanted& wanted) = 0;
-  virtual host::Result Mark(const host::MarkVictim& mark, const Wanted& wanted) = 0;
-  virtual host::Result Evict(const host::Evict& eviction, const Wanted& wanted) = 0;
-  /// Whether there is the object (kDone, kNotFound).
-  virtual host::Result Find(const host::FindObject& /*order*/) {
-    return {.outcome = kube::WriteOutcome::kDone};
-  }
-  /// Jobs, where there are any.
-  virtual host::Result ReadJobs(const host::ReadJobs& /*order*/) {
-    return {.outcome = kube::WriteOutcome::kNotFound};
-  }
-  virtual host::Result SuspendJob(const host::SuspendJob& /*order*/, const Wanted& /*wanted*/) {
-    return {.outcome = kube::WriteOutcome::kNotFound};
-  }
-  /// Reads the pod from the source of truth; kNotFound: it is gone.
-  virtual host::Result ReadPod(const engine::PodRef& pod) = 0;
+  /// Bindings come from their bind calls' own threads, other orders from those of a WorkQueue.
+  virtual host::Result CarryOut(const host::ApiOrder& order, const Wanted& wanted) = 0;
   /// Writes an Event, or drops it: a failure is only logged and counted.
   virtual void Event(const engine::EmitEvent& event) = 0;
 };

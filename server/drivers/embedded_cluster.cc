@@ -177,8 +177,18 @@ std::vector<kube::Node> EmbeddedCluster::Nodes() const {
   return nodes;
 }
 
-host::Result EmbeddedCluster::Bind(const host::PostBinding& binding, const Wanted& wanted) {
+host::Result EmbeddedCluster::CarryOut(const host::ApiOrder& order, const Wanted& wanted) {
   if (!wanted()) return {.outcome = WriteOutcome::kRefused, .message = "not wanted any more"};
+  return std::visit(
+      [this](const auto& o) -> host::Result {
+        if constexpr (requires { Do(o); }) return Do(o);
+        const bool finds = std::is_same_v<decltype(o), const host::FindObject&>;
+        return {.outcome = finds ? WriteOutcome::kDone : WriteOutcome::kNotFound};
+      },
+      order);
+}
+
+host::Result EmbeddedCluster::Do(const host::PostBinding& binding) {
   host::Result result{.outcome = WriteOutcome::kDone};
   const auto refuse = [&result](std::string why) {
     result = {.outcome = WriteOutcome::kConflict, .message = std::move(why)};
@@ -202,16 +212,14 @@ host::Result EmbeddedCluster::Bind(const host::PostBinding& binding, const Wante
 }
 
 /// Changes a pod that is not bound yet.
-host::Result EmbeddedCluster::ChangeWaiting(const engine::PodRef& ref, const Wanted& wanted,
-                                            const Change& change) {
-  if (!wanted()) return {.outcome = WriteOutcome::kRefused, .message = "not wanted any more"};
+host::Result EmbeddedCluster::ChangeWaiting(const engine::PodRef& ref, const Change& change) {
   const bool found =
       ChangePod(ref.uid, [&](kube::Pod& pod) { return pod.node_name.empty() && change(pod); });
   return {.outcome = found ? WriteOutcome::kDone : WriteOutcome::kNotFound};
 }
 
-host::Result EmbeddedCluster::Nominate(const host::Nominate& nomination, const Wanted& wanted) {
-  return ChangeWaiting(nomination.pod, wanted, [&](kube::Pod& pod) {
+host::Result EmbeddedCluster::Do(const host::Nominate& nomination) {
+  return ChangeWaiting(nomination.pod, [&](kube::Pod& pod) {
     const bool moves = std::exchange(pod.nominated_node, nomination.node) != nomination.node;
     if (nomination.annotation.empty()) return moves;
     std::string& plan = pod.meta.annotations[std::string(cluster::kPlanAnnotation)];
@@ -219,14 +227,13 @@ host::Result EmbeddedCluster::Nominate(const host::Nominate& nomination, const W
   });
 }
 
-host::Result EmbeddedCluster::RemoveGate(const host::RemoveGate& removal, const Wanted& wanted) {
-  return ChangeWaiting(removal.pod, wanted, [](kube::Pod& pod) {
+host::Result EmbeddedCluster::Do(const host::RemoveGate& removal) {
+  return ChangeWaiting(removal.pod, [](kube::Pod& pod) {
     return std::erase(pod.scheduling_gates, cluster::kAdmissionGate) > 0;
   });
 }
 
-host::Result EmbeddedCluster::Mark(const host::MarkVictim& mark, const Wanted& wanted) {
-  if (!wanted()) return {.outcome = WriteOutcome::kRefused, .message = "not wanted any more"};
+host::Result EmbeddedCluster::Do(const host::MarkVictim& mark) {
   const bool found = ChangePod(mark.pod.uid, [&](kube::Pod& pod) {
     if (mark.mark.empty()) return pod.meta.annotations.erase(std::string(mark.annotation)) > 0;
     std::string& note = pod.meta.annotations[std::string(mark.annotation)];
@@ -235,16 +242,15 @@ host::Result EmbeddedCluster::Mark(const host::MarkVictim& mark, const Wanted& w
   return {.outcome = found ? WriteOutcome::kDone : WriteOutcome::kNotFound};
 }
 
-host::Result EmbeddedCluster::Evict(const host::Evict& eviction, const Wanted& wanted) {
-  if (!wanted()) return {.outcome = WriteOutcome::kRefused, .message = "not wanted any more"};
+host::Result EmbeddedCluster::Do(const host::Evict& eviction) {
   if (eviction.dry_run) return {.outcome = WriteOutcome::kDone};
   DeletePod(eviction.pod.uid);
   return {.outcome = WriteOutcome::kDone};
 }
 
-host::Result EmbeddedCluster::ReadPod(const engine::PodRef& ref) {
+host::Result EmbeddedCluster::Do(const host::ReadPod& read) const {
   const std::scoped_lock lock(mutex_);
-  const auto it = pods_.find(ref.uid);
+  const auto it = pods_.find(read.pod.uid);
   if (it == pods_.end()) return {.outcome = WriteOutcome::kNotFound};
   return {.outcome = WriteOutcome::kDone, .message = {}, .pod = it->second};
 }

@@ -59,19 +59,21 @@ class EmbeddedCluster final : public Api {
   /// Drops pods that `unwanted` picks. Before Connect only.
   void DropPods(const std::function<bool(const kube::Pod&)>& unwanted);
 
-  host::Result Bind(const host::PostBinding& binding, const Wanted& wanted) override;
-  host::Result Nominate(const host::Nominate& nomination, const Wanted& wanted) override;
-  host::Result RemoveGate(const host::RemoveGate& removal, const Wanted& wanted) override;
-  host::Result Mark(const host::MarkVictim& mark, const Wanted& wanted) override;
-  /// As if no pod had a PodDisruptionBudget.
-  host::Result Evict(const host::Evict& eviction, const Wanted& wanted) override;
-  host::Result ReadPod(const engine::PodRef& pod) override;
+  /// As if no pod had a PodDisruptionBudget, every object that pods need existed, and there were no
+  /// Jobs.
+  host::Result CarryOut(const host::ApiOrder& order, const Wanted& wanted) override;
   void Event(const engine::EmitEvent& event) override;
 
  private:
   std::string Take(const std::string& kind, std::string_view json);
   std::string TakeDialectObject(std::string_view json, simdjson::dom::parser& parser);
-  host::Result ChangeWaiting(const engine::PodRef& ref, const Wanted& wanted, const Change& change);
+  host::Result Do(const host::PostBinding& binding);
+  host::Result Do(const host::Nominate& nomination);
+  host::Result Do(const host::RemoveGate& removal);
+  host::Result Do(const host::MarkVictim& mark);
+  host::Result Do(const host::Evict& eviction);
+  host::Result Do(const host::ReadPod& read) const;
+  host::Result ChangeWaiting(const engine::PodRef& ref, const Change& change);
   void Tell(const kube::Pod& pod, bool gone);
 
   /// Held over a change and its delivery, so that nobody sees two changes in the wrong order. Taken

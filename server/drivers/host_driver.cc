@@ -209,23 +209,24 @@ void HostDriver::Finish(host::Id order, host::Result result) {
   Run("an outcome", [&](engine::TimePoint now) { host_.Finished(order, std::move(result), now); });
 }
 
-/// Keeps the order of calls for one object, by `key`. A write that is not wanted any more when its
-/// turn comes, in a later term say, is not made; one that does not fit into the queue is ordered
-/// again later. `tell`: logs a result that is not final.
-template <typename Write, typename Tell>
-void HostDriver::Queue(host::Id id, const std::string& key, Write write, Tell tell) {
-  const bool queued = writes_.Push(key, [this, id, write, tell] {
+/// Keeps the order of calls of one key. One that is not wanted any more when its turn comes, in a
+/// later term say, is not made; one that does not fit into the queue is ordered again later.
+/// `tell`: logs a result that is not final.
+template <typename Tell>
+void HostDriver::Queue(const host::ApiOrder& order, Tell tell) {
+  const host::Id id = host::IdOf(order);
+  const bool queued = writes_.Push(host::KeyOf(order), [this, id, order, tell] {
     if (!Wanted(id)()) return Finish(id, {.outcome = WriteOutcome::kRefused});
-    host::Result result = write();
+    host::Result result = api_.CarryOut(order, Wanted(id));
     if (!host::IsSettled(result)) tell(result);
     Finish(id, std::move(result));
   });
   if (!queued) Finish(id, {.outcome = WriteOutcome::kRefused, .tried = false});
 }
 
-template <typename Order, typename Write>
-void HostDriver::QueuePod(const Order& order, std::string_view failure, Write write) {
-  const auto tell = [this, failure, order](const host::Result& result) {
+template <typename Order>
+void HostDriver::QueuePod(const Order& order, std::string_view failure) {
+  Queue(order, [this, failure, order](const host::Result& result) {
     const std::string pod = order.pod.ns + "/" + order.pod.name;
     if constexpr (requires { order.node; }) {
       logger_.Log(Severity::kWarning, failure,
@@ -237,19 +238,15 @@ void HostDriver::QueuePod(const Order& order, std::string_view failure, Write wr
       logger_.Log(Severity::kWarning, failure,
                   {{"pod", pod}, {"attempt", order.attempt}, {"error", result.message}});
     }
-  };
-  Queue(
-      order.id, order.pod.uid, [write, order] { return write(order); }, tell);
+  });
 }
 
 /// `matters`: a Job may stay suspended if it fails. Otherwise it is no trouble: pods are evicted
 /// one by one.
-template <typename Write>
-void HostDriver::QueueJob(host::Id id, const std::string& ns, const std::string& name, bool matters,
-                          Write write) {
-  const std::string job = ns + "/" + name;
-  const bool is_list = name.empty();
-  Queue(id, job, write, [this, job, is_list, matters](const host::Result& result) {
+void HostDriver::QueueJob(const host::ApiOrder& order, bool matters) {
+  const std::string job = host::KeyOf(order);
+  const bool is_list = job.ends_with('/');
+  Queue(order, [this, job, is_list, matters](const host::Result& result) {
     const bool without_right = is_list && result.forbidden;  // so no Job is suspended
     if (matters && !without_right) {
       logger_.Log(Severity::kWarning, "Jobs that Berth has suspended could not be resumed yet",
@@ -261,50 +258,30 @@ void HostDriver::QueueJob(host::Id id, const std::string& ns, const std::string&
   });
 }
 
-void HostDriver::Do(const host::Nominate& order) {
-  QueuePod(order, "nomination failed",
-           [this](const host::Nominate& o) { return api_.Nominate(o, Wanted(o.id)); });
-}
+void HostDriver::Do(const host::Nominate& order) { QueuePod(order, "nomination failed"); }
 
-void HostDriver::Do(const host::RemoveGate& order) {
-  QueuePod(order, "removing the gate failed",
-           [this](const host::RemoveGate& o) { return api_.RemoveGate(o, Wanted(o.id)); });
-}
+void HostDriver::Do(const host::RemoveGate& order) { QueuePod(order, "removing the gate failed"); }
 
-void HostDriver::Do(const host::MarkVictim& order) {
-  QueuePod(order, "marking a victim failed",
-           [this](const host::MarkVictim& o) { return api_.Mark(o, Wanted(o.id)); });
-}
+void HostDriver::Do(const host::MarkVictim& order) { QueuePod(order, "marking a victim failed"); }
 
-void HostDriver::Do(const host::Evict& order) {
-  QueuePod(order, "eviction refused",
-           [this](const host::Evict& o) { return api_.Evict(o, Wanted(o.id)); });
-}
+void HostDriver::Do(const host::Evict& order) { QueuePod(order, "eviction refused"); }
 
 void HostDriver::Do(const host::FindObject& order) {
-  const std::string key = order.ns + "/" + engine::KeyOf(order.object);
-  Queue(
-      order.id, key, [this, order] { return api_.Find(order); },
-      [this, key](const host::Result& result) {
-        logger_.V(1, "an object that pods need was not found",
-                  {{"object", key}, {"error", result.message}});
-      });
+  Queue(order, [this, object = host::KeyOf(order)](const host::Result& result) {
+    logger_.V(1, "an object that pods need was not found",
+              {{"object", object}, {"error", result.message}});
+  });
 }
 
 void HostDriver::Do(const host::ReadJobs& order) {
-  const std::string& name = order.of_set.empty() ? order.name : order.of_set;
-  QueueJob(order.id, order.ns, name, /*matters=*/name.empty(),
-           [this, order] { return api_.ReadJobs(order); });
+  const bool is_list = order.name.empty() && order.of_set.empty();
+  QueueJob(order, is_list);
 }
 
-void HostDriver::Do(const host::SuspendJob& order) {
-  QueueJob(order.id, order.job.ns, order.job.name, /*matters=*/!order.suspend,
-           [this, order] { return api_.SuspendJob(order, Wanted(order.id)); });
-}
+void HostDriver::Do(const host::SuspendJob& order) { QueueJob(order, !order.suspend); }
 
 void HostDriver::Do(const host::ReadPod& order) {
-  QueuePod(order, "the outcome of a bind could not be read; its room stays taken",
-           [this](const host::ReadPod& o) { return api_.ReadPod(o.pod); });
+  QueuePod(order, "the outcome of a bind could not be read; its room stays taken");
 }
 
 void HostDriver::Do(engine::EmitEvent event) {

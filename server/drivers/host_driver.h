@@ -144,13 +144,11 @@ class HostDriver final : public VerbHandler {
   void Do(engine::EmitEvent event);
   void Do(const engine::NodeNotice& notice);
   void Do(const engine::Decision& decision);
-  template <typename Write, typename Tell>
-  void Queue(host::Id id, const std::string& key, Write write, Tell tell);
-  template <typename Order, typename Write>
-  void QueuePod(const Order& order, std::string_view failure, Write write);
-  template <typename Write>
-  void QueueJob(host::Id id, const std::string& ns, const std::string& name, bool matters,
-                Write write);
+  template <typename Tell>
+  void Queue(const host::ApiOrder& order, Tell tell);
+  template <typename Order>
+  void QueuePod(const Order& order, std::string_view failure);
+  void QueueJob(const host::ApiOrder& order, bool matters);
   void Finish(host::Id order, host::Result result);
   Api::Wanted Wanted(host::Id order) const;
   // Verbs. REQUIRES: no lock held.

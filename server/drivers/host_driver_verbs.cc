@@ -83,7 +83,7 @@ host::Order HostDriver::Await(host::Id call, Mailbox& mailbox,
 }
 
 void HostDriver::Post(const host::PostBinding& order) {
-  host::Result result = api_.Bind(order, Wanted(order.id));
+  host::Result result = api_.CarryOut(order, Wanted(order.id));
   const std::string pod = order.pod.ns + "/" + order.pod.name;
   if (result.outcome == kube::WriteOutcome::kDone) {
     logger_.V(2, "bound", {{"pod", pod}, {"node", order.node}});

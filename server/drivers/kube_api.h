@@ -19,21 +19,11 @@ class KubeApi final : public Api {
   KubeApi(kube::Writer& writer, Tenure& tenure, Metrics& metrics, Logger& logger)
       : writer_(writer), tenure_(tenure), metrics_(metrics), logger_(logger) {}
 
-  host::Result Bind(const host::PostBinding& binding, const Wanted& wanted) override;
-  host::Result Nominate(const host::Nominate& nomination, const Wanted& wanted) override;
-  host::Result RemoveGate(const host::RemoveGate& removal, const Wanted& wanted) override;
-  host::Result Mark(const host::MarkVictim& mark, const Wanted& wanted) override;
-  host::Result Evict(const host::Evict& eviction, const Wanted& wanted) override;
-  host::Result Find(const host::FindObject& order) override;
-  host::Result ReadJobs(const host::ReadJobs& order) override;
-  host::Result SuspendJob(const host::SuspendJob& order, const Wanted& wanted) override;
-  host::Result ReadPod(const engine::PodRef& pod) override;
+  host::Result CarryOut(const host::ApiOrder& order, const Wanted& wanted) override;
   void Event(const engine::EmitEvent& event) override;
 
  private:
   kube::WriteOptions Options(const Tenure::Permit& permit, const Wanted& wanted) const;
-  template <typename Write>
-  host::Result WhileLeading(kube::Duration timeout, const Wanted& wanted, Write write);
 
   kube::Writer& writer_;
   Tenure& tenure_;

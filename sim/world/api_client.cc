@@ -1,12 +1,12 @@
 #include "sim/world/api_client.h"
 
-#include <simdjson.h>
-
+#include <algorithm>
+#include <chrono>
 #include <limits>
 
 #include "cluster/plan_claim.h"
+#include "host/timeouts.h"
 #include "kube/api_status.h"
-#include "kube/decode.h"
 #include "sim/world/api_http.h"
 #include "sim/world/object_json.h"
 
@@ -15,10 +15,6 @@ namespace {
 
 constexpr Duration kGivenUpAfter = 1'000;
 constexpr Duration kForEver = std::numeric_limits<Duration>::max();
-
-kube::PodRef Ref(const engine::PodRef& pod) {
-  return {.ns = pod.ns, .name = pod.name, .uid = pod.uid};
-}
 
 enum class Mishap : std::uint8_t { kNone, kThrottled, kError, kErrorAfter, kLost, kAnswerLost };
 
@@ -37,49 +33,85 @@ Mishap DrawMishap(ActiveFaults& faults, Random& random) {
   return Mishap::kNone;
 }
 
-/// Carries out the request in its bytes and decodes the answer's bytes as
-/// server/drivers/kube_api.cc does.
-Reply InBytes(Environment& env, const kube::Request& request) {
+/// Carries out the request in its bytes, and reads the answer's bytes as the server does.
+Reply InBytes(Environment& env, const host::ApiOrder& order, const kube::Request& request) {
   std::string unknown;
-  const kube::Response answer = Serve(env.api, request, unknown);
+  kube::Response answer = Serve(env.api, request, unknown);
   if (!unknown.empty()) env.Garble(unknown);
   Reply reply{.status = answer.status};
   if (!reply.ok()) {
     reply.message = kube::ParseStatus(answer.body, answer.status).message;
-  } else if (JobKindOf(request)) {
-    simdjson::dom::parser parser;
-    auto jobs = kube::DecodeJobs(answer.body, parser);
-    if (!jobs) {
-      env.Garble("read of Jobs: " + jobs.error().ToString());
-      return {.status = 500, .message = "unreadable"};
-    }
-    reply.jobs = *std::move(jobs);
-  } else if (request.method == "GET" && !NeededIn(request)) {
-    simdjson::dom::parser parser;
-    auto pod = kube::DecodePod(answer.body, parser);
-    if (!pod) {
-      env.Garble("read of a pod: " + pod.error().ToString());
-      return {.status = 500, .message = "unreadable"};
-    }
-    reply.pod = std::make_shared<const kube::Pod>(*std::move(pod));
+    return reply;
   }
+  host::Result result = host::ResultOf(
+      order,
+      {.outcome = WriteOutcome::kDone, .status = answer.status, .body = std::move(answer.body)});
+  if (result.outcome != WriteOutcome::kDone) {
+    env.Garble("answer to " + request.method + ' ' + request.path + ": " + result.message);
+    return {.status = 500, .message = "unreadable"};
+  }
+  reply.jobs = std::move(result.jobs);
+  if (result.pod) reply.pod = std::make_shared<const kube::Pod>(*std::move(result.pod));
   return reply;
 }
 
-/// The outcome of a Binding that got a conflict, by the pod that was read afterwards. At fidelity
-/// `wire` kube/requests.h decides it from the pod's bytes.
-WriteOutcome AfterConflict(const WriteResult& read, const kube::PodRef& pod,
-                           const std::string& node) {
-  const std::string body =
-      read.reply.pod == nullptr ? std::string() : Bytes(PodJson(*read.reply.pod));
-  return kube::AfterConflict(read.outcome, body, pod, node);
+/// What the request of an order does to the server's objects. At fidelity `wire` the request itself
+/// says it, which must come to the same.
+struct ByValue {
+  ApiServer& api;
+
+  Reply operator()(const host::Nominate& order) const {
+    return api.Nominate(order.pod, order.node, host::AnnotationsOf(order));
+  }
+  Reply operator()(const host::RemoveGate& order) const {
+    return api.RemoveGate(order.pod, std::string(cluster::kAdmissionGate));
+  }
+  Reply operator()(const host::MarkVictim& order) const {
+    return api.Annotate(order.pod, host::AnnotationsOf(order));
+  }
+  Reply operator()(const host::Evict& order) const {
+    return order.by_delete ? api.EvictByDelete(order.pod, order.dry_run)
+                           : api.EvictPod(order.pod, order.dry_run);
+  }
+  Reply operator()(const host::FindObject& order) const {
+    return api.FindNeeded(order.ns, order.object);
+  }
+  Reply operator()(const host::ReadJobs& order) const {
+    if (!order.of_set.empty()) return api.ListJobsOfSet(order.ns, order.of_set, order.from);
+    if (!order.name.empty()) return api.ReadJob(order.kind, order.ns, order.name);
+    return api.ListJobs(order.kind, std::string(cluster::kSuspendedLabel), order.from);
+  }
+  Reply operator()(const host::SuspendJob& order) const {
+    return api.SuspendJob(order.job, std::string(cluster::kSuspendedLabel), order.suspend);
+  }
+  Reply operator()(const host::ReadPod& order) const { return api.ReadPod(order.pod); }
+  Reply operator()(const host::PostBinding& order) const {
+    return api.Bind(order.pod, order.node, order.annotations);
+  }
+};
+
+host::Result ResultOf(const host::ApiOrder& order, WriteOutcome outcome, const Reply& reply) {
+  host::Result result = host::OutcomeOf(
+      order, {.outcome = outcome, .status = reply.status, .message = reply.message});
+  result.jobs = reply.jobs;
+  const bool reads = std::holds_alternative<host::ReadPod>(order);
+  if (reads && reply.pod != nullptr) result.pod = *reply.pod;
+  return result;
+}
+
+/// The outcome of a Binding that got a conflict, by the read of the pod afterwards.
+WriteOutcome AfterConflict(const host::PostBinding& order, const host::Result& read) {
+  const kube::PodRef pod{.ns = order.pod.ns, .name = order.pod.name, .uid = order.pod.uid};
+  const std::string body = read.pod ? Bytes(PodJson(*read.pod)) : std::string();
+  return kube::AfterConflict(read.outcome, body, pod, order.node);
 }
 
 }  // namespace
 
 struct ApiClient::Call {
   std::uint64_t number;
-  Operation operation;
+  host::ApiOrder order;
+  kube::Request request;
   Wanted wanted;
   Done done;
   kube::Attempts attempts;
@@ -91,138 +123,59 @@ kube::TimePoint ApiClient::now() const {
   return kube::TimePoint(std::chrono::milliseconds(env_.now()));
 }
 
-void ApiClient::Nominate(const engine::PodRef& pod, const std::string& node,
-                         const std::string& plan, Duration timeout, Wanted wanted, Done done) {
-  kube::AnnotationPatch annotations;
-  if (!plan.empty()) annotations.emplace(cluster::kPlanAnnotation, plan);
-  Send(
-      pod, /*is_read=*/false, [&] { return kube::NominateRequest(Ref(pod), node, annotations); },
-      [pod, node, annotations](ApiServer& api) { return api.Nominate(pod, node, annotations); },
-      timeout, std::move(wanted), std::move(done));
-}
-
-void ApiClient::RemoveGate(const engine::PodRef& pod, const std::string& gate, Duration timeout,
-                           Wanted wanted, Done done) {
-  Send(
-      pod, /*is_read=*/false, [&] { return kube::RemoveGateRequest(Ref(pod), gate); },
-      [pod, gate](ApiServer& api) { return api.RemoveGate(pod, gate); }, timeout, std::move(wanted),
-      std::move(done));
-}
-
-void ApiClient::Mark(const host::MarkVictim& order, Duration timeout, Wanted wanted, Done done) {
-  const engine::PodRef pod = order.pod;
-  const kube::AnnotationPatch patch{
-      {std::string(order.annotation),
-       order.mark.empty() ? std::nullopt : std::optional(order.mark)}};
-  Send(
-      pod, /*is_read=*/false,
-      [&] {
-        return order.sets_condition ? kube::DisruptRequest(Ref(pod), patch, {})
-                                    : kube::AnnotateRequest(Ref(pod), patch);
-      },
-      [pod, patch](ApiServer& api) { return api.Annotate(pod, patch); }, timeout, std::move(wanted),
-      std::move(done));
-}
-
-void ApiClient::Evict(const host::Evict& order, Duration timeout, Wanted wanted, Done done) {
-  const engine::PodRef pod = order.pod;
-  const bool dry_run = order.dry_run;
-  const bool by_delete = order.by_delete;
-  Send(
-      pod, /*is_read=*/false,
-      [&] {
-        return by_delete ? kube::DeletePodRequest(Ref(pod), dry_run)
-                         : kube::EvictRequest(Ref(pod), dry_run);
-      },
-      [pod, dry_run, by_delete](ApiServer& api) {
-        return by_delete ? api.EvictByDelete(pod, dry_run) : api.EvictPod(pod, dry_run);
-      },
-      timeout, std::move(wanted), std::move(done));
-}
-
-void ApiClient::Find(const host::FindObject& order, Duration timeout, Done done) {
-  Send(
-      {.ns = order.ns, .name = order.object.name}, /*is_read=*/true,
-      [&] { return kube::GetNeededRequest(order.ns, order.object); },
-      [order](ApiServer& api) { return api.FindNeeded(order.ns, order.object); }, timeout, {},
-      std::move(done));
-}
-
-void ApiClient::ReadJobs(const host::ReadJobs& order, Duration timeout, Done done) {
-  const std::string label(cluster::kSuspendedLabel);
-  Send(
-      {.ns = order.ns, .name = order.name}, /*is_read=*/true,
-      [&] {
-        if (!order.of_set.empty()) {
-          return kube::JobsOfSetRequest(order.ns, order.of_set, order.from);
-        }
-        return order.name.empty() ? kube::ListJobsRequest(order.kind, label, order.from)
-                                  : kube::GetJobRequest(order.kind, order.ns, order.name);
-      },
-      [order, label](ApiServer& api) {
-        if (!order.of_set.empty()) return api.ListJobsOfSet(order.ns, order.of_set, order.from);
-        return order.name.empty() ? api.ListJobs(order.kind, label, order.from)
-                                  : api.ReadJob(order.kind, order.ns, order.name);
-      },
-      timeout, {}, std::move(done));
-}
-
-void ApiClient::SuspendJob(const host::SuspendJob& order, Duration timeout, Wanted wanted,
-                           Done done) {
-  const std::string label(cluster::kSuspendedLabel);
-  Send(
-      {.ns = order.job.ns, .name = order.job.name}, /*is_read=*/false,
-      [&] { return kube::SuspendJobRequest(order.job, label, order.suspend); },
-      [order, label](ApiServer& api) { return api.SuspendJob(order.job, label, order.suspend); },
-      timeout, std::move(wanted), std::move(done));
-}
-
-void ApiClient::Read(const engine::PodRef& pod, Duration timeout, Done done) {
-  Send(
-      pod, /*is_read=*/true, [&] { return kube::GetPodRequest(pod.ns, pod.name); },
-      [pod](ApiServer& api) { return api.ReadPod(pod); }, timeout, {}, std::move(done));
-}
-
-void ApiClient::Send(const engine::PodRef& pod, bool is_read, const MakeRequest& make,
-                     Operation operation, Duration timeout, Wanted wanted, Done done) {
-  const bool in_bytes = env_.fidelity == Fidelity::kWire;
-  // Every request about a pod is refused for the same names.
-  const auto request = in_bytes           ? make()
-                       : pod.name.empty() ? kube::Request()
-                                          : kube::GetPodRequest(pod.ns, pod.name);
-  if (!request) return done({WriteOutcome::kRefused, {.status = 0, .message = "invalid name"}});
-  if (in_bytes) {
-    operation = [&env = env_, request = *request](ApiServer&) { return InBytes(env, request); };
+void ApiClient::CarryOut(const host::ApiOrder& order, Wanted wanted, Done done) {
+  const auto* binding = std::get_if<host::PostBinding>(&order);
+  if (binding == nullptr) {
+    return Send(order, kube::Duration::max(), std::move(wanted), std::move(done));
   }
-  const auto call = std::make_shared<Call>(
-      Call{.number = ++last_call_,
-           .operation = std::move(operation),
-           .wanted = std::move(wanted),
-           .done = std::move(done),
-           .attempts = kube::Attempts(is_read, kube::Duration(timeout), now())});
+  const auto deadline = now() + host::kBindTimeout;
+  Send(order, kube::Duration::max(), std::move(wanted),
+       [this, binding = *binding, deadline, done](const host::Result& result) {
+         if (result.outcome != WriteOutcome::kConflict) return done(result);
+         const auto left = std::chrono::floor<kube::Duration>(deadline - now());
+         Send(host::ReadPod{.pod = binding.pod}, left, {},
+              [binding, done, result](const host::Result& read) {
+                host::Result settled = result;
+                settled.outcome = AfterConflict(binding, read);
+                done(settled);
+              });
+       });
+}
+
+void ApiClient::Send(const host::ApiOrder& order, kube::Duration timeout, Wanted wanted,
+                     Done done) {
+  auto request = host::RequestOf(order, kube::MicroTime(std::chrono::milliseconds(env_.now())));
+  if (!request) return done(request.error());
+  const kube::Attempts attempts(*request, std::min(timeout, request->timeout), now());
+  const auto call = std::make_shared<Call>(Call{.number = ++last_call_,
+                                                .order = order,
+                                                .request = *std::move(request),
+                                                .wanted = std::move(wanted),
+                                                .done = std::move(done),
+                                                .attempts = attempts});
   calls_.emplace(call->number, call);
   Attempt(call);
 }
 
-void ApiClient::End(const std::shared_ptr<Call>& call, const WriteResult& result) {
+void ApiClient::End(const std::shared_ptr<Call>& call, WriteOutcome outcome) {
   calls_.erase(call->number);
-  call->done(result);
+  call->done(ResultOf(call->order, outcome, call->last));
 }
 
 void ApiClient::CutOff() {
   life_.Renew();
   for (const auto& [number, call] : std::exchange(calls_, {})) {
     call->attempts.Lost(/*maybe_sent=*/true);
-    call->done({call->attempts.GivenUp(), {.status = 0, .message = "cut off"}});
+    call->done({.outcome = call->attempts.GivenUp(), .message = "cut off"});
   }
 }
 
 void ApiClient::Attempt(const std::shared_ptr<Call>& call) {
   const auto most = call->attempts.Next(now());
   const Duration permitted = left_ ? left_() : kForEver;
-  const bool wanted = !call->wanted || call->wanted();
+  const bool wanted = call->request.method == "GET" || call->wanted();
   if (!most || permitted <= 0 || !wanted) {
-    return End(call, {call->attempts.GivenUp(), call->last});
+    return End(call, call->attempts.GivenUp());
   }
   const Duration timeout = std::min(permitted, Duration{most->count()});
   if (const Duration freeze = std::exchange(freeze_for_, 0); freeze > 0) {
@@ -264,7 +217,9 @@ void ApiClient::Transmit(const std::shared_ptr<Call>& call, TimePoint not_after)
         if (late && alive.expired()) return;
         Reply reply{.status = mishap == Mishap::kThrottled ? 429 : 500, .message = "trouble"};
         if (mishap != Mishap::kThrottled && mishap != Mishap::kError) {
-          const Reply done = call->operation(env.api);
+          const Reply done = env.fidelity == Fidelity::kWire
+                                 ? InBytes(env, call->order, call->request)
+                                 : std::visit(ByValue{env.api}, call->order);
           if (mishap != Mishap::kErrorAfter) reply = done;
         }
         if (answered) env.timeline.After(back, [answer, reply] { answer(reply); });
@@ -273,37 +228,16 @@ void ApiClient::Transmit(const std::shared_ptr<Call>& call, TimePoint not_after)
 
 void ApiClient::Answered(const std::shared_ptr<Call>& call, const Reply& reply) {
   call->last = reply;
-  auto outcome = call->attempts.Answered(reply.status);
+  const auto outcome = call->attempts.Answered(reply.status, reply.message);
   if (!outcome) return Retry(call);
-  if (kube::IsOtherUid(reply.status, reply.message)) outcome = WriteOutcome::kConflict;
-  End(call, {*outcome, reply});
+  End(call, *outcome);
 }
 
 void ApiClient::Retry(const std::shared_ptr<Call>& call) {
   const double random = static_cast<double>(env_.network.Between(0, 999)) / 1'000;
   const auto wait = call->attempts.Pause(now(), random);
-  if (!wait) return End(call, {call->attempts.GivenUp(), call->last});
+  if (!wait) return End(call, call->attempts.GivenUp());
   env_.timeline.After(wait->count(), life_.Guard([this, call] { Attempt(call); }));
-}
-
-void ApiClient::Bind(const engine::PodRef& pod, const std::string& node,
-                     const std::map<std::string, std::string>& annotations, Duration timeout,
-                     Wanted wanted, Done done) {
-  const TimePoint deadline = env_.now() + timeout;
-  Send(
-      pod, /*is_read=*/false,
-      [&] {
-        return kube::BindRequest(Ref(pod), node, {annotations.begin(), annotations.end()});
-      },
-      [pod, node, annotations](ApiServer& api) { return api.Bind(pod, node, annotations); },
-      timeout, std::move(wanted),
-      [this, pod, node, deadline, done](const WriteResult& result) {
-        if (result.outcome != WriteOutcome::kConflict) return done(result);
-        Read(pod, std::max<Duration>(0, deadline - env_.now()),
-             [pod, node, done, result](const WriteResult& read) {
-               done({AfterConflict(read, Ref(pod), node), result.reply});
-             });
-      });
 }
 
 }  // namespace berth::sim

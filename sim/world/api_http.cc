@@ -235,6 +235,30 @@ Reply ApplyToJobs(ApiServer& api, kube::JobKind kind, const kube::Request& reque
                         labels.begin().key(), suspend);
 }
 
+/// What the request asks for by GetNeededRequest(): its namespace and the object; nullopt: it is
+/// another request.
+std::optional<std::pair<std::string, kube::NeededObject>> NeededIn(const kube::Request& request) {
+  if (request.method != "GET") return std::nullopt;
+  for (const kube::NeededKind kind :
+       {kube::NeededKind::kVolumeClaim, kube::NeededKind::kDeviceClaim,
+        kube::NeededKind::kDeviceClaimTemplate}) {
+    const kube::NeededResource& resource = kube::ResourceOf(kind);
+    if (!request.path.starts_with(std::string(resource.group) + "/namespaces/")) continue;
+    const std::vector<std::string> parts = PartsOf(request.path.substr(resource.group.size()));
+    if (parts.size() != 4 || parts[2] != resource.plural) continue;
+    return std::pair(parts[1], kube::NeededObject{.kind = kind, .name = parts[3]});
+  }
+  return std::nullopt;
+}
+
+/// Of what a request about Jobs or JobSets is; nullopt: it is about neither. Such a request is
+/// answered with a Job or a list.
+std::optional<kube::JobKind> JobKindOf(const kube::Request& request) {
+  if (request.path.starts_with("/apis/batch/v1/")) return kube::JobKind::kJob;
+  if (request.path.starts_with("/apis/jobset.x-k8s.io/v1alpha2/")) return kube::JobKind::kJobSet;
+  return std::nullopt;
+}
+
 Reply Apply(ApiServer& api, const kube::Request& request) {
   if (const auto needed = NeededIn(request)) return api.FindNeeded(needed->first, needed->second);
   if (const auto kind = JobKindOf(request)) return ApplyToJobs(api, *kind, request);
@@ -271,26 +295,6 @@ json JobsJson(kube::JobKind kind, const std::string& path, const kube::JobList& 
 }
 
 }  // namespace
-
-std::optional<std::pair<std::string, kube::NeededObject>> NeededIn(const kube::Request& request) {
-  if (request.method != "GET") return std::nullopt;
-  for (const kube::NeededKind kind :
-       {kube::NeededKind::kVolumeClaim, kube::NeededKind::kDeviceClaim,
-        kube::NeededKind::kDeviceClaimTemplate}) {
-    const kube::NeededResource& resource = kube::ResourceOf(kind);
-    if (!request.path.starts_with(std::string(resource.group) + "/namespaces/")) continue;
-    const std::vector<std::string> parts = PartsOf(request.path.substr(resource.group.size()));
-    if (parts.size() != 4 || parts[2] != resource.plural) continue;
-    return std::pair(parts[1], kube::NeededObject{.kind = kind, .name = parts[3]});
-  }
-  return std::nullopt;
-}
-
-std::optional<kube::JobKind> JobKindOf(const kube::Request& request) {
-  if (request.path.starts_with("/apis/batch/v1/")) return kube::JobKind::kJob;
-  if (request.path.starts_with("/apis/jobset.x-k8s.io/v1alpha2/")) return kube::JobKind::kJobSet;
-  return std::nullopt;
-}
 
 kube::Response StatusResponse(int status, const std::string& message) {
   return {.status = status,

@@ -5,22 +5,12 @@
 // here is a request that the model cannot carry out, and it is reported as an error.
 #pragma once
 
-#include <optional>
 #include <string>
-#include <utility>
 
 #include "kube/http.h"
 #include "sim/world/api_server.h"
 
 namespace berth::sim {
-
-/// Of what a request about Jobs or JobSets is; nullopt: it is about neither. Such a request is
-/// answered with a Job or a list.
-std::optional<kube::JobKind> JobKindOf(const kube::Request& request);
-
-/// What the request asks for by GetNeededRequest(): its namespace and the object; nullopt: it is
-/// another request.
-std::optional<std::pair<std::string, kube::NeededObject>> NeededIn(const kube::Request& request);
 
 /// Returns the server's answer. If the request is not understood, sets `unknown` to the reason and
 /// answers 400.

@@ -194,113 +194,61 @@ void HostDriver::Carry(const std::vector<host::Order>& orders) {
   }
 }
 
-void HostDriver::Finish(host::Id order, const WriteResult& result) {
-  host::Result told{.outcome = result.outcome, .message = result.reply.message};
-  told.jobs = result.reply.jobs;
-  told.forbidden = result.reply.status == 403;
-  if (result.reply.pod != nullptr) told.pod = Decoded(*result.reply.pod);
-  Enter([&](TimePoint now) { host_.Finished(order, std::move(told), now); });
+void HostDriver::Finish(host::Id order, host::Result result) {
+  if (result.pod) result.pod = Decoded(*result.pod);
+  Enter([&](TimePoint now) { host_.Finished(order, std::move(result), now); });
 }
 
 ApiClient::Wanted HostDriver::Wanted(host::Id order) const {
   return [this, order] { return host_.Wants(order); };
 }
 
-ApiClient::Done HostDriver::EndOfJob(host::Id order, const std::string& key) {
-  return [this, order, key](const WriteResult& result) {
-    Finish(order, result);
-    NextJob(key);
-  };
-}
-
 void HostDriver::Do(const host::Nominate& order) {
   env_.log.Say("berth: nominate {} to {}", order.pod.name, order.node);
-  Push(order.pod.uid, order.id, [this, order] {
-    client_.Nominate(order.pod, order.node, order.annotation, host::kWriteTimeout.count(),
-                     Wanted(order.id), EndOfJob(order.id, order.pod.uid));
-  });
+  Queue(order);
 }
 
 void HostDriver::Do(const host::RemoveGate& order) {
   env_.log.Say("berth: remove the gate of {}", order.pod.name);
-  Push(order.pod.uid, order.id, [this, order] {
-    client_.RemoveGate(order.pod, std::string(cluster::kAdmissionGate), host::kWriteTimeout.count(),
-                       Wanted(order.id), EndOfJob(order.id, order.pod.uid));
-  });
+  Queue(order);
 }
 
 void HostDriver::Do(const host::MarkVictim& order) {
   env_.log.Say("berth: {} has {}={}", order.pod.name, order.annotation, order.mark);
-  Push(order.pod.uid, order.id, [this, order] {
-    client_.Mark(order, host::kWriteTimeout.count(), Wanted(order.id),
-                 EndOfJob(order.id, order.pod.uid));
-  });
+  Queue(order);
 }
 
 void HostDriver::Do(const host::Evict& order) {
   env_.log.Say("berth: {} {}", order.dry_run ? "may it evict" : "evict", order.pod.name);
-  Push(order.pod.uid, order.id, [this, order] {
-    client_.Evict(order, host::kWriteTimeout.count(), Wanted(order.id),
-                  EndOfJob(order.id, order.pod.uid));
-  });
+  Queue(order);
 }
 
 void HostDriver::Do(const host::FindObject& order) {
-  const std::string key = order.ns + "/" + engine::KeyOf(order.object);
-  env_.log.Say("berth: is there {}", key);
-  Push(key, order.id, [this, order, key] {
-    client_.Find(order, host::kReadTimeout.count(), EndOfJob(order.id, key));
-  });
+  env_.log.Say("berth: is there {}", host::KeyOf(order));
+  Queue(order);
 }
 
-/// In worlds without objects of that kind nothing is sent.
-void HostDriver::Do(const host::ReadJobs& order) {
-  const std::string key = order.ns + "/" + order.name;
-  Push(key, order.id, [this, order, key] {
-    if (env_.api.jobs(order.kind).empty()) {
-      Finish(order.id, {.outcome = WriteOutcome::kNotFound});
-      return NextJob(key);
-    }
-    client_.ReadJobs(order, host::kReadTimeout.count(), EndOfJob(order.id, key));
-  });
-}
+void HostDriver::Do(const host::ReadJobs& order) { Queue(order); }
 
 void HostDriver::Do(const host::SuspendJob& order) {
   env_.log.Say("berth: {} the Job {}", order.suspend ? "suspend" : "resume", order.job.name);
-  const std::string key = order.job.ns + "/" + order.job.name;
-  Push(key, order.id, [this, order, key] {
-    client_.SuspendJob(order, host::kWriteTimeout.count(), Wanted(order.id),
-                       EndOfJob(order.id, key));
-  });
+  Queue(order);
 }
 
 void HostDriver::Do(const host::ReadPod& order) {
   env_.log.Say("berth: read {}", order.pod.name);
-  Push(order.pod.uid, order.id, [this, order] {
-    if (!host_.Wants(order.id)) {
-      Finish(order.id, {.outcome = WriteOutcome::kRefused});
-      return NextJob(order.pod.uid);
-    }
-    client_.Read(order.pod, host::kReadTimeout.count(), [this, order](const WriteResult& result) {
-      const bool told = host_.Wants(order.id) && (result.outcome == WriteOutcome::kDone ||
-                                                  result.outcome == WriteOutcome::kNotFound);
-      Finish(order.id, result);
-      if (told && on_read) on_read(order.pod.uid);
-      NextJob(order.pod.uid);
-    });
-  });
+  Queue(order);
 }
 
 /// Runs in the call's own thread.
 void HostDriver::Do(const host::PostBinding& order) {
-  client_.Bind(order.pod, order.node, order.annotations, host::kBindTimeout.count(),
-               Wanted(order.id), [this, order](const WriteResult& result) {
-                 const bool told = host_.Wants(order.id);
-                 Finish(order.id, result);
-                 if (told && result.outcome == WriteOutcome::kUnknown && on_unknown) {
-                   on_unknown(order.pod.uid, order.node);
-                 }
-               });
+  client_.CarryOut(order, Wanted(order.id), [this, order](const host::Result& result) {
+    const bool told = host_.Wants(order.id);
+    Finish(order.id, result);
+    if (told && result.outcome == WriteOutcome::kUnknown && on_unknown) {
+      on_unknown(order.pod.uid, order.node);
+    }
+  });
 }
 
 void HostDriver::Do(const engine::EmitEvent& event) {
@@ -325,6 +273,28 @@ void HostDriver::Do(const engine::Decision& decision) {
 
 std::size_t HostDriver::LaneOf(const std::string& key) const {
   return cluster::NodeHash(key) % lanes_.size();
+}
+
+/// A request that is not wanted any more when its turn comes is not made. Nor is one for Jobs in a
+/// world without any.
+void HostDriver::Queue(const host::ApiOrder& order) {
+  const host::Id id = host::IdOf(order);
+  const std::string key = host::KeyOf(order);
+  Push(key, id, [this, order, id, key] {
+    const auto end = [this, order, id, key](const host::Result& result) {
+      const auto* read = std::get_if<host::ReadPod>(&order);
+      const bool told = read != nullptr && host_.Wants(id) && host::IsSettled(result);
+      Finish(id, result);
+      if (told && on_read) on_read(read->pod.uid);
+      NextJob(key);
+    };
+    const auto* jobs = std::get_if<host::ReadJobs>(&order);
+    if (!host_.Wants(id)) return end({.outcome = WriteOutcome::kRefused});
+    if (jobs != nullptr && env_.api.jobs(jobs->kind).empty()) {
+      return end({.outcome = WriteOutcome::kNotFound});
+    }
+    client_.CarryOut(order, Wanted(id), end);
+  });
 }
 
 void HostDriver::Push(const std::string& key, host::Id order, Job job) {

@@ -129,12 +129,11 @@ class HostDriver {
   void Do(const engine::EmitEvent& event);
   void Do(const engine::NodeNotice& notice);
   void Do(const engine::Decision& decision);
-  void Finish(host::Id order, const WriteResult& result);
+  void Finish(host::Id order, host::Result result);
   ApiClient::Wanted Wanted(host::Id order) const;
-  /// Ends the order and the job of `key` in which it was carried out.
-  ApiClient::Done EndOfJob(host::Id order, const std::string& key);
   void Poll(host::Id call);
   // The writers' threads.
+  void Queue(const host::ApiOrder& order);
   void Push(const std::string& key, host::Id order, Job job);
   void NextJob(const std::string& key);
   std::size_t LaneOf(const std::string& key) const;

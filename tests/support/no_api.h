@@ -15,12 +15,7 @@ namespace berth::server {
 
 class NoApi final : public Api {
  public:
-  host::Result Bind(const host::PostBinding&, const Wanted&) override { return {}; }
-  host::Result Nominate(const host::Nominate&, const Wanted&) override { return {}; }
-  host::Result RemoveGate(const host::RemoveGate&, const Wanted&) override { return {}; }
-  host::Result Mark(const host::MarkVictim&, const Wanted&) override { return {}; }
-  host::Result Evict(const host::Evict&, const Wanted&) override { return {}; }
-  host::Result ReadPod(const engine::PodRef&) override { return {}; }
+  host::Result CarryOut(const host::ApiOrder&, const Wanted&) override { return {}; }
   void Event(const engine::EmitEvent&) override {}
 };
 

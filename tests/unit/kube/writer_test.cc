@@ -34,7 +34,13 @@ struct Bed {
     writer = std::make_unique<Writer>(*client, "berth-0", timing.Get());
     server.Script(std::move(script));
   }
-  WriteResult Bind() { return writer->PostBinding(kPod, "n1", {{"berth.dev/plan", "x"}}, options); }
+  WriteResult Bind() {
+    return writer->SendBinding(BindRequest(kPod, "n1", {{"berth.dev/plan", "x"}}), kPod, "n1",
+                               options);
+  }
+  WriteOutcome Send(const std::optional<Request>& request) {
+    return writer->Send(request, {}).outcome;
+  }
   json Body(std::size_t i) { return json::parse(server.Requests().at(i).body); }
 };
 
@@ -149,7 +155,7 @@ TEST_CASE("a reset after the write is tried again and found bound", "[kube][writ
 
 TEST_CASE("a binding that curl repeats on a dead connection is found bound", "[kube][writer]") {
   Bed bed({PodOn("u-1", ""), FakeReply::Nothing(FakeEnd::kClose), Conflict(), PodOn("u-1", "n1")});
-  bed.writer->GetPod("team", "p0", {});
+  bed.Send(GetPodRequest("team", "p0"));
   CHECK(bed.Bind().outcome == WriteOutcome::kDone);
   CHECK(bed.timing.Waits().empty());  // Not our own retry.
   CHECK(bed.server.Requests().size() == 4);
@@ -179,7 +185,7 @@ TEST_CASE("what may have been done is unknown, what was never sent is refused", 
     config.server = gone;
     const auto client = *RestClient::Create(config);
     Writer writer(*client, "berth-0", timing.Get());
-    const WriteResult result = writer.PostBinding(kPod, "n1", {}, {});
+    const WriteResult result = writer.Send(BindRequest(kPod, "n1", {}), {});
     CHECK(result.outcome == WriteOutcome::kRefused);
     CHECK(result.status == 0);
   }
@@ -195,8 +201,8 @@ TEST_CASE("what may have been done is unknown, what was never sent is refused", 
 
 TEST_CASE("nomination is a merge patch of the status", "[kube][writer]") {
   Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}")});
-  CHECK(bed.writer->Nominate(kPod, "n1", {}, {}).outcome == WriteOutcome::kDone);
-  CHECK(bed.writer->Nominate(kPod, "", {}, {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.Send(NominateRequest(kPod, "n1", {})) == WriteOutcome::kDone);
+  CHECK(bed.Send(NominateRequest(kPod, "", {})) == WriteOutcome::kDone);
   const auto request = bed.server.Requests().at(0);
   CHECK(request.method == "PATCH");
   CHECK(request.path == "/api/v1/namespaces/team/pods/p0/status");
@@ -208,8 +214,8 @@ TEST_CASE("nomination is a merge patch of the status", "[kube][writer]") {
 
 TEST_CASE("the server is not asked to look for unknown fields in our patches", "[kube][writer]") {
   Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}")});
-  CHECK(bed.writer->Nominate(kPod, "n1", {}, {}).outcome == WriteOutcome::kDone);
-  CHECK(bed.writer->RemoveGate(kPod, "g", {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.Send(NominateRequest(kPod, "n1", {})) == WriteOutcome::kDone);
+  CHECK(bed.Send(RemoveGateRequest(kPod, "g")) == WriteOutcome::kDone);
   for (const auto& request : bed.server.Requests()) {
     CHECK(request.query == std::map<std::string, std::string>{{"fieldValidation", "Ignore"}});
   }
@@ -220,14 +226,14 @@ TEST_CASE("a patch for another pod of that name is a conflict", "[kube][writer]"
     return FakeReply::Status(422, "Invalid", "metadata.uid: Invalid value: field is immutable");
   };
   Bed bed({other(), other(), FakeReply::Status(422, "Invalid", "spec.x: no")});
-  CHECK(bed.writer->Nominate(kPod, "n1", {}, {}).outcome == WriteOutcome::kConflict);
-  CHECK(bed.writer->RemoveGate(kPod, "g", {}).outcome == WriteOutcome::kConflict);
-  CHECK(bed.writer->RemoveGate(kPod, "g", {}).outcome == WriteOutcome::kRefused);
+  CHECK(bed.Send(NominateRequest(kPod, "n1", {})) == WriteOutcome::kConflict);
+  CHECK(bed.Send(RemoveGateRequest(kPod, "g")) == WriteOutcome::kConflict);
+  CHECK(bed.Send(RemoveGateRequest(kPod, "g")) == WriteOutcome::kRefused);
 }
 
 TEST_CASE("a nomination carries annotations in the same write", "[kube][writer]") {
   Bed bed({FakeReply::Json("{}")});
-  bed.writer->Nominate(kPod, "n1", {{"a", "1"}, {"b", std::nullopt}}, {});
+  bed.Send(NominateRequest(kPod, "n1", {{"a", "1"}, {"b", std::nullopt}}));
   CHECK(bed.server.Requests().at(0).path == "/api/v1/namespaces/team/pods/p0/status");
   CHECK(bed.Body(0) == json::parse(R"({"metadata":{"uid":"u-1","annotations":{"a":"1","b":null}},
     "status":{"nominatedNodeName":"n1"}})"));
@@ -235,7 +241,7 @@ TEST_CASE("a nomination carries annotations in the same write", "[kube][writer]"
 
 TEST_CASE("one gate is removed by name", "[kube][writer]") {
   Bed bed({FakeReply::Json("{}")});
-  bed.writer->RemoveGate(kPod, "berth.dev/admission", {});
+  bed.Send(RemoveGateRequest(kPod, "berth.dev/admission"));
   const auto request = bed.server.Requests().at(0);
   CHECK(request.path == "/api/v1/namespaces/team/pods/p0");
   CHECK(request.headers.at("content-type") == "application/strategic-merge-patch+json");
@@ -247,70 +253,57 @@ TEST_CASE("a Job is suspended with a label, and resumed without it, as it was re
           "[kube][writer]") {
   const JobRef job{.ns = "team", .name = "j", .uid = "u-7", .resource_version = "12"};
   Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}"), FakeReply::Status(409, "Conflict", "x")});
-  CHECK(bed.writer->SuspendJob(job, "berth.dev/suspended", true, {}).outcome ==
-        WriteOutcome::kDone);
+  CHECK(bed.Send(SuspendJobRequest(job, "berth.dev/suspended", true)) == WriteOutcome::kDone);
   const auto request = bed.server.Requests().at(0);
   CHECK(request.method == "PATCH");
   CHECK(request.path == "/apis/batch/v1/namespaces/team/jobs/j");
   CHECK(request.headers.at("content-type") == "application/merge-patch+json");
   CHECK(bed.Body(0) == json::parse(R"({"metadata":{"uid":"u-7","resourceVersion":"12",
     "labels":{"berth.dev/suspended":"true"}},"spec":{"suspend":true}})"));
-  CHECK(bed.writer->SuspendJob(job, "berth.dev/suspended", false, {}).outcome ==
-        WriteOutcome::kDone);
+  CHECK(bed.Send(SuspendJobRequest(job, "berth.dev/suspended", false)) == WriteOutcome::kDone);
   CHECK(bed.Body(1) == json::parse(R"({"metadata":{"uid":"u-7","resourceVersion":"12",
     "labels":{"berth.dev/suspended":null}},"spec":{"suspend":false}})"));
-  CHECK(bed.writer->SuspendJob(job, "berth.dev/suspended", true, {}).outcome ==
-        WriteOutcome::kConflict);
+  CHECK(bed.Send(SuspendJobRequest(job, "berth.dev/suspended", true)) == WriteOutcome::kConflict);
 }
 
 TEST_CASE("an object that pods need is looked for by its name", "[kube][writer]") {
   const NeededObject volume{.kind = NeededKind::kVolumeClaim, .name = "data"};
   const NeededObject devices{.kind = NeededKind::kDeviceClaimTemplate, .name = "gpus"};
-  Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}"),
-           FakeReply::Status(404, "NotFound", R"(persistentvolumeclaims "data" not found)"),
-           FakeReply::Status(404, "NotFound", "the server could not find the requested resource"),
-           FakeReply::Status(403, "Forbidden", "no")});
-  CHECK(bed.writer->GetNeeded("team", volume, {}).outcome == WriteOutcome::kDone);
-  CHECK(bed.writer->GetNeeded("team", devices, {}).outcome == WriteOutcome::kDone);
+  Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}")});
+  CHECK(bed.Send(GetNeededRequest("team", volume)) == WriteOutcome::kDone);
+  CHECK(bed.Send(GetNeededRequest("team", devices)) == WriteOutcome::kDone);
   const auto requests = bed.server.Requests();
   CHECK(requests.at(0).path == "/api/v1/namespaces/team/persistentvolumeclaims/data");
   CHECK(requests.at(0).headers.at("accept") ==
         "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
   CHECK(requests.at(1).path ==
         "/apis/resource.k8s.io/v1/namespaces/team/resourceclaimtemplates/gpus");
-  CHECK(bed.writer->GetNeeded("team", volume, {}).outcome == WriteOutcome::kNotFound);
-  CHECK(bed.writer->GetNeeded("team", devices, {}).outcome == WriteOutcome::kRefused);  // no kind
-  CHECK(bed.writer->GetNeeded("team", volume, {}).status == 403);
-  CHECK(bed.writer->GetNeeded("team", {.name = ".."}, {}).outcome == WriteOutcome::kNotFound);
 }
 
 TEST_CASE("Jobs are read by name, or those with a label", "[kube][writer]") {
   Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}"), FakeReply::Json("{}")});
-  CHECK(bed.writer->GetJob(JobKind::kJob, "team", "j", {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.Send(GetJobRequest(JobKind::kJob, "team", "j")) == WriteOutcome::kDone);
   CHECK(bed.server.Requests().at(0).path == "/apis/batch/v1/namespaces/team/jobs/j");
-  CHECK(bed.writer->ListJobs(JobKind::kJob, "berth.dev/suspended", "", {}).outcome ==
-        WriteOutcome::kDone);
+  CHECK(bed.Send(ListJobsRequest(JobKind::kJob, "berth.dev/suspended", "")) == WriteOutcome::kDone);
   const auto list = bed.server.Requests().at(1);
   CHECK(list.path == "/apis/batch/v1/jobs");
   CHECK(list.query == std::map<std::string, std::string>{{"labelSelector", "berth.dev/suspended"},
                                                          {"limit", "10"}});
   CHECK(list.headers.at("accept") ==
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
-  CHECK(bed.writer->ListJobs(JobKind::kJob, "berth.dev/suspended", "x", {}).outcome ==
+  CHECK(bed.Send(ListJobsRequest(JobKind::kJob, "berth.dev/suspended", "x")) ==
         WriteOutcome::kDone);
   CHECK(bed.server.Requests().at(2).query.at("continue") == "x");
-  CHECK(bed.writer->GetJob(JobKind::kJob, "..", "j", {}).outcome == WriteOutcome::kRefused);
+  CHECK(bed.Send(GetJobRequest(JobKind::kJob, "..", "j")) == WriteOutcome::kRefused);
 }
 
 TEST_CASE("JobSets are read and suspended as Jobs are", "[kube][writer]") {
   Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}"), FakeReply::Json("{}")});
   const JobRef set{
       .kind = JobKind::kJobSet, .ns = "team", .name = "s", .uid = "u-8", .resource_version = "3"};
-  CHECK(bed.writer->GetJob(set.kind, "team", "s", {}).outcome == WriteOutcome::kDone);
-  CHECK(bed.writer->ListJobs(set.kind, "berth.dev/suspended", "", {}).outcome ==
-        WriteOutcome::kDone);
-  CHECK(bed.writer->SuspendJob(set, "berth.dev/suspended", true, {}).outcome ==
-        WriteOutcome::kDone);
+  CHECK(bed.Send(GetJobRequest(set.kind, "team", "s")) == WriteOutcome::kDone);
+  CHECK(bed.Send(ListJobsRequest(set.kind, "berth.dev/suspended", "")) == WriteOutcome::kDone);
+  CHECK(bed.Send(SuspendJobRequest(set, "berth.dev/suspended", true)) == WriteOutcome::kDone);
   const auto requests = bed.server.Requests();
   const std::string path = "/apis/jobset.x-k8s.io/v1alpha2";
   CHECK(requests.at(0).path == path + "/namespaces/team/jobsets/s");
@@ -321,25 +314,25 @@ TEST_CASE("JobSets are read and suspended as Jobs are", "[kube][writer]") {
 
 TEST_CASE("the Jobs of a JobSet are read by its label", "[kube][writer]") {
   Bed bed({FakeReply::Json("{}"), FakeReply::Json("{}")});
-  CHECK(bed.writer->JobsOfSet("team", "s", "", {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.Send(JobsOfSetRequest("team", "s", "")) == WriteOutcome::kDone);
   const auto request = bed.server.Requests().at(0);
   CHECK(request.path == "/apis/batch/v1/namespaces/team/jobs");
   CHECK(request.query ==
         std::map<std::string, std::string>{{"labelSelector", "jobset.sigs.k8s.io/jobset-name=s"},
                                            {"limit", "20"}});
-  CHECK(bed.writer->JobsOfSet("team", "s", "x", {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.Send(JobsOfSetRequest("team", "s", "x")) == WriteOutcome::kDone);
   CHECK(bed.server.Requests().at(1).query.at("continue") == "x");
-  CHECK(bed.writer->JobsOfSet("team", "a/b", "", {}).outcome == WriteOutcome::kRefused);
+  CHECK(bed.Send(JobsOfSetRequest("team", "a/b", "")) == WriteOutcome::kRefused);
 }
 
 TEST_CASE("names from outside cannot leave their path", "[kube][writer]") {
   Bed bed({FakeReply::Json("{}")});
   for (const char* name : {"", ".", "..", "a/b"}) {
-    CHECK(bed.writer->GetPod("team", name, {}).outcome == WriteOutcome::kRefused);
-    CHECK(bed.writer->PostBinding({name, "p", "u"}, "n", {}, {}).outcome == WriteOutcome::kRefused);
+    CHECK(bed.Send(GetPodRequest("team", name)) == WriteOutcome::kRefused);
+    CHECK(bed.Send(BindRequest({name, "p", "u"}, "n", {})) == WriteOutcome::kRefused);
   }
   CHECK(bed.server.Requests().empty());
-  CHECK(bed.writer->GetPod("team", "a?b", {}).outcome == WriteOutcome::kDone);
+  CHECK(bed.Send(GetPodRequest("team", "a?b")) == WriteOutcome::kDone);
   CHECK(bed.server.Requests().at(0).path == "/api/v1/namespaces/team/pods/a%3Fb");
 }
 

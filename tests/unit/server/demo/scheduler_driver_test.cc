@@ -81,16 +81,16 @@ struct Driven {
   }
   HttpResponse Bind(const HttpRequest& request) {
     const json args = json::parse(request.body);
-    const auto result = cluster->Bind({.pod = {.ns = args.at("PodNamespace"),
-                                               .name = args.at("PodName"),
-                                               .uid = args.at("PodUID")},
-                                       .node = args.at("Node")},
-                                      [] { return true; });
+    const engine::PodRef pod{
+        .ns = args.at("PodNamespace"), .name = args.at("PodName"), .uid = args.at("PodUID")};
+    const auto result = cluster->CarryOut(host::PostBinding{.pod = pod, .node = args.at("Node")},
+                                          [] { return true; });
     return {.body = json{{"Error", result.message}}.dump()};
   }
 
   std::optional<kube::Pod> Read(const std::string& uid) const {
-    return cluster->ReadPod({.ns = "default", .name = uid, .uid = uid}).pod;
+    const engine::PodRef pod{.ns = "default", .name = uid, .uid = uid};
+    return cluster->CarryOut(host::ReadPod{.pod = pod}, [] { return true; }).pod;
   }
   bool Bound(const std::string& uid) const {
     return Eventually([&] { return Read(uid)->node_name == "n1"; });

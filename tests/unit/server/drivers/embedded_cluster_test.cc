@@ -94,8 +94,9 @@ TEST_CASE("bindings are kept as an API server would", "[embedded]") {
   const engine::PodRef pod{.ns = "default", .name = "p", .uid = "u"};
   const auto bind = [&](const std::string& node, bool wanted = true) {
     return world.cluster
-        ->Bind({.pod = pod, .node = node, .annotations = {{"berth.dev/plan", "x"}}},
-               [wanted] { return wanted; })
+        ->CarryOut(
+            host::PostBinding{.pod = pod, .node = node, .annotations = {{"berth.dev/plan", "x"}}},
+            [wanted] { return wanted; })
         .outcome;
   };
   CHECK(bind("n1") == WriteOutcome::kConflict);  // gated
@@ -109,10 +110,13 @@ TEST_CASE("bindings are kept as an API server would", "[embedded]") {
   CHECK(bind("n1") == WriteOutcome::kDone);  // again
   CHECK(bind("n2") == WriteOutcome::kConflict);
   CHECK(world.seen.size() == told);  // of what changes nothing nobody is told
-  CHECK(world.cluster->ReadPod(pod).pod->meta.annotations.at("berth.dev/plan") == "x");
+  const auto read = [&] {
+    return world.cluster->CarryOut(host::ReadPod{.pod = pod}, [] { return true; });
+  };
+  CHECK(read().pod->meta.annotations.at("berth.dev/plan") == "x");
   world.cluster->DeletePod("u");
   world.cluster->DeletePod("u");
-  CHECK(world.cluster->ReadPod(pod).outcome == WriteOutcome::kNotFound);
+  CHECK(read().outcome == WriteOutcome::kNotFound);
   CHECK(bind("n1") == WriteOutcome::kNotFound);
   CHECK(world.seen.back() == "p gone");
   CHECK(std::ranges::count(world.seen, "p gone") == 1);

@@ -27,37 +27,22 @@ using testing::MakePod;
 /// Notes what it is told to write; Bindings can be held back.
 class NotingApi final : public Api {
  public:
-  host::Result Bind(const host::PostBinding& binding, const Wanted& wanted) override {
-    std::unique_lock lock(mutex_);
-    notes_.push_back("bind " + binding.pod.name + " " + binding.node);
-    changed_.wait(lock, [this] { return !held_; });
-    lock.unlock();
-    Note(wanted() ? "wanted" : "not wanted");
-    return {.outcome = outcome_, .message = "as the test says"};
-  }
-  host::Result Nominate(const host::Nominate& nomination, const Wanted& wanted) override {
+  host::Result CarryOut(const host::ApiOrder& order, const Wanted& wanted) override {
+    if (const auto* binding = std::get_if<host::PostBinding>(&order)) return Bind(*binding, wanted);
     if (!wanted()) return {.outcome = WriteOutcome::kRefused};
-    Note("nominate " + nomination.pod.name);
+    if (const auto* nomination = std::get_if<host::Nominate>(&order)) {
+      Note("nominate " + nomination->pod.name);
+    } else if (const auto* removal = std::get_if<host::RemoveGate>(&order)) {
+      Note("ungate " + removal->pod.name);
+    } else if (const auto* mark = std::get_if<host::MarkVictim>(&order)) {
+      Note("mark " + mark->pod.name);
+    } else if (const auto* eviction = std::get_if<host::Evict>(&order)) {
+      Note((eviction->dry_run ? "try " : "evict ") + eviction->pod.name);
+    } else {
+      if (const auto* read = std::get_if<host::ReadPod>(&order)) Note("read " + read->pod.name);
+      return {.outcome = WriteOutcome::kNotFound};
+    }
     return {.outcome = WriteOutcome::kDone};
-  }
-  host::Result RemoveGate(const host::RemoveGate& removal, const Wanted& wanted) override {
-    if (!wanted()) return {.outcome = WriteOutcome::kRefused};
-    Note("ungate " + removal.pod.name);
-    return {.outcome = WriteOutcome::kDone};
-  }
-  host::Result Mark(const host::MarkVictim& mark, const Wanted& wanted) override {
-    if (!wanted()) return {.outcome = WriteOutcome::kRefused};
-    Note("mark " + mark.pod.name);
-    return {.outcome = WriteOutcome::kDone};
-  }
-  host::Result Evict(const host::Evict& eviction, const Wanted& wanted) override {
-    if (!wanted()) return {.outcome = WriteOutcome::kRefused};
-    Note((eviction.dry_run ? "try " : "evict ") + eviction.pod.name);
-    return {.outcome = WriteOutcome::kDone};
-  }
-  host::Result ReadPod(const engine::PodRef& pod) override {
-    Note("read " + pod.name);
-    return {.outcome = WriteOutcome::kNotFound};
   }
   void Event(const engine::EmitEvent& event) override { Note("event " + event.reason); }
 
@@ -79,6 +64,15 @@ class NotingApi final : public Api {
   }
 
  private:
+  host::Result Bind(const host::PostBinding& binding, const Wanted& wanted) {
+    std::unique_lock lock(mutex_);
+    notes_.push_back("bind " + binding.pod.name + " " + binding.node);
+    changed_.wait(lock, [this] { return !held_; });
+    lock.unlock();
+    Note(wanted() ? "wanted" : "not wanted");
+    return {.outcome = outcome_, .message = "as the test says"};
+  }
+
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> notes_;
@@ -379,14 +373,18 @@ TEST_CASE("nothing is written after the term, and no attempt begins after it", "
   const host::PostBinding binding{.pod = bed.pod, .node = "n"};
   SECTION("the term was over before") {
     bed.now = bed.now.load() + seconds(10);
-    CHECK(api.Bind(binding, wanted).outcome == WriteOutcome::kRefused);
-    CHECK(api.Nominate({.pod = bed.pod, .node = "n"}, wanted).outcome == WriteOutcome::kRefused);
-    CHECK(api.RemoveGate({.pod = bed.pod}, wanted).outcome == WriteOutcome::kRefused);
+    for (const host::ApiOrder& order : std::vector<host::ApiOrder>{
+             binding, host::Nominate{.pod = bed.pod, .node = "n"}, host::RemoveGate{.pod = bed.pod},
+             host::MarkVictim{.pod = bed.pod}, host::Evict{.pod = bed.pod, .dry_run = true},
+             host::SuspendJob{
+                 .job = {.ns = "ns", .name = "j", .uid = "v", .resource_version = "1"}}}) {
+      CHECK(api.CarryOut(order, wanted).outcome == WriteOutcome::kRefused);
+    }
     api.Event({.pod = bed.pod, .reason = "GangStarted"});
     CHECK(bed.server.Requests().empty());
   }
   SECTION("it is not wanted any more") {
-    CHECK(api.Bind(binding, [] { return false; }).outcome == WriteOutcome::kRefused);
+    CHECK(api.CarryOut(binding, [] { return false; }).outcome == WriteOutcome::kRefused);
     CHECK(bed.server.Requests().empty());
   }
   SECTION("it ends between two attempts") {
@@ -394,7 +392,7 @@ TEST_CASE("nothing is written after the term, and no attempt begins after it", "
       bed.now = bed.now.load() + seconds(11);
       return FakeReply::Status(503, "ServiceUnavailable");
     });
-    CHECK(api.Bind(binding, wanted).outcome ==
+    CHECK(api.CarryOut(binding, wanted).outcome ==
           WriteOutcome::kUnknown);  // the first may have worked
     CHECK(bed.server.Requests().size() == 1);
   }
@@ -404,7 +402,7 @@ TEST_CASE("nothing is written after the term, and no attempt begins after it", "
       bed.server.WaitForRequests(1);
       bed.tenure.End();
     });
-    CHECK(api.Bind(binding, wanted).outcome == WriteOutcome::kUnknown);
+    CHECK(api.CarryOut(binding, wanted).outcome == WriteOutcome::kUnknown);
     CHECK(bed.server.Requests().size() == 1);
   }
 }
