@@ -207,7 +207,7 @@ class Engine : private cluster::StoreListener {
   /// Changes nothing but caches.
   bool WouldStart(const cluster::Workload& workload, TimePoint now);
   /// See forecast.h. `line` must not be empty.
-  std::vector<TimePoint> ExpectedEnds(TimePoint now) const;
+  std::vector<TimePoint> ExpectedEnds(const cluster::NodeInfo& node, TimePoint now) const;
   bool HasRoomAt(std::span<const cluster::Workload* const> line, TimePoint at, TimePoint now) const;
   /// What jobs add to the demand of queues that were evicted, and are not there again yet.
   std::vector<policy::QueueJob> AwayDemand() const { return fair_shares_.Away(); }

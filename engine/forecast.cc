@@ -66,17 +66,12 @@ bool MayHaveOneMore(const View& view, const Workload& workload, const StartedJob
 
 }  // namespace
 
-std::vector<TimePoint> ExpectedEnds(const View& view) {
+std::vector<TimePoint> ExpectedEnds(const View& view, const cluster::NodeInfo& node) {
   Ends ends(view);
   std::vector<TimePoint> times;
-  for (const auto& node : view.store.nodes()) {
-    for (const PodInfo* pod : node->pods) {
-      if (const TimePoint end = ends.Of(*pod); end > view.now) times.push_back(end);
-    }
+  for (const PodInfo* pod : node.pods) {
+    if (const TimePoint end = ends.Of(*pod); end > view.now) times.push_back(end);
   }
-  std::ranges::sort(times);
-  const auto repeats = std::ranges::unique(times);
-  times.erase(repeats.begin(), repeats.end());
   return times;
 }
 

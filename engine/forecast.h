@@ -9,11 +9,11 @@
 
 namespace berth::engine {
 
-/// When pods that hold room are expected to have ended, if that is after view.now; ascending, each
-/// time once. A pod that terminates ends with its grace period. The pods of a job end when it has
+/// When pods that hold room on the node are expected to have ended, if that is after view.now; in
+/// no order. A pod that terminates ends with its grace period. The pods of a job end when it has
 /// run (min_run_time.h) for as long as its first member said; of a job that says nothing, or takes
 /// longer than that, no end is known.
-std::vector<TimePoint> ExpectedEnds(const View& view);
+std::vector<TimePoint> ExpectedEnds(const View& view, const cluster::NodeInfo& node);
 
 /// Whether the last workload of `line` has room and quota at `at`, if by then all pods have ended
 /// that are expected to, and pods that are evicted for other work in any case. The others of

@@ -147,7 +147,7 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
     if (ReadsDemand()) return;
   }
   drains_.GoOn(now);
-  if (fair_shares_.EndAway(now)) StartSweep(SweepOf::kAll);
+  if (fair_shares_.EndAway(now)) claims_seen_ = {};
   WakeClaimants(now);
   RenewPastUse(now);
   if (!Activate(now)) return;

@@ -67,9 +67,9 @@ Explanation Engine::Why(std::string_view ns, std::string_view name, TimePoint no
   return why;
 }
 
-std::vector<TimePoint> Engine::ExpectedEnds(TimePoint now) const {
+std::vector<TimePoint> Engine::ExpectedEnds(const cluster::NodeInfo& node, TimePoint now) const {
   std::int64_t work = 0;
-  return engine::ExpectedEnds(ViewOf(now, work));
+  return engine::ExpectedEnds(ViewOf(now, work), node);
 }
 
 bool Engine::HasRoomAt(std::span<const Workload* const> line, TimePoint at, TimePoint now) const {

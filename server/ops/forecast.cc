@@ -5,12 +5,20 @@
 namespace berth::server {
 
 Forecasts::Forecasts(const InParts& read) : read_(read) {
-  read_([this](const engine::Engine& engine, engine::TimePoint now) {
-    ends_ = engine.ExpectedEnds(now);
-    // What has room already is judged at any moment.
-    if (!ends_.empty()) ends_.insert(ends_.begin(), now);
+  engine::TimePoint at = 0;
+  read_([&at](const engine::Engine&, engine::TimePoint now) {
+    at = now;
     return false;
   });
+  ForEachNode(read_, [&](const engine::Engine& engine, const cluster::NodeInfo& node) {
+    const auto ends = engine.ExpectedEnds(node, at);
+    ends_.insert(ends_.end(), ends.begin(), ends.end());
+  });
+  // What has room already is judged at any moment.
+  if (!ends_.empty()) ends_.push_back(at);
+  std::ranges::sort(ends_);
+  const auto repeats = std::ranges::unique(ends_);
+  ends_.erase(repeats.begin(), repeats.end());
 }
 
 /// What ends leaves room, so that a later time is never worse, but for work that comes first in its

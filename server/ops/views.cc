@@ -5,6 +5,7 @@
 #include <map>
 #include <memory_resource>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -220,9 +221,11 @@ std::map<std::string, Waiting> WaitingByQueue(const InParts& read, std::string_v
           ++queues[QueueOf(store, *pod)].refused[std::string(cluster::Token(pod->refusal.reason))];
         }
       });
-  Forecasts forecasts(read);
+  std::optional<Forecasts> forecasts;
   for (auto& [name, queue] : queues) {
-    if (queue.position != 0) queue.next["estimatedStart"] = StartOf(queue, forecasts);
+    if (queue.position == 0) continue;
+    if (!forecasts) forecasts.emplace(read);
+    queue.next["estimatedStart"] = StartOf(queue, *forecasts);
   }
   return queues;
 }

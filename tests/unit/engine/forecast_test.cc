@@ -2,6 +2,7 @@
 // start of each test.
 #include "engine/forecast.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,9 +32,13 @@ class Forecast : public GangWorld {
     Add(Job(name, gpus, seconds).On("n" + std::to_string(node)));
   }
   std::vector<TimePoint> Ends() {
-    std::vector<TimePoint> ends = engine().ExpectedEnds(now());
-    for (TimePoint& end : ends) end = (end - start_) / 1000;
-    return ends;
+    std::set<TimePoint> ends;
+    for (const auto& node : store().nodes()) {
+      for (const TimePoint end : engine().ExpectedEnds(*node, now())) {
+        ends.insert((end - start_) / 1000);
+      }
+    }
+    return {ends.begin(), ends.end()};
   }
   /// The last of these pods, which are in line in that order.
   bool HasRoomAt(TimePoint seconds, const std::vector<std::string>& pods) {
