@@ -11,6 +11,18 @@ namespace berth::engine {
 
 using cluster::Workload;
 
+namespace {
+
+/// Whether the workload of that key is there, and was demand when it was read last.
+bool IsDemand(const std::unordered_map<const Workload*, std::vector<policy::QueueJob>>& known,
+              const cluster::Store& store, const std::string& key) {
+  const Workload* workload = store.FindWorkload(key);
+  const auto it = workload == nullptr ? known.end() : known.find(workload);
+  return it != known.end() && !it->second.empty();
+}
+
+}  // namespace
+
 void FairShareCache::Read(const Workload& workload) {
   store_->DropDemandNews(workload);
   std::vector<policy::QueueJob>& jobs = known_[&workload];
@@ -19,23 +31,30 @@ void FairShareCache::Read(const Workload& workload) {
   room_.Forget(workload);
   jobs = policy::JobsOf(*store_, workload, room_);
   demands_.Add(jobs);
-  if (away_.empty() || jobs.empty() || (was_demand && !workload.gang)) return;
-  const std::string job = EvictedJobs::KeyOf(*workload.members.front(), workload);
-  const auto away = away_.lower_bound({job, {}});
-  if (away != away_.end() && away->first.first == job) EndAway(away);
+  const bool is_demand = !jobs.empty();
+  if (away_.empty() || workload.members.empty()) return;
+  const std::string& job =
+      workload.gang ? workload.key : EvictedJobs::KeyOf(*workload.members.front(), workload);
+  if (const auto own = away_.find({job, workload.key}); own != away_.end()) {
+    // The members of a gang leave one by one: until the last one has, or if it goes on, what is
+    // left of it is its demand.
+    if (was_demand != is_demand) demands_.Add(own->second.jobs, was_demand ? 1 : -1);
+    if (is_demand && !workload.started) away_.erase(own);
+  } else if (is_demand && !was_demand && !workload.gang) {
+    const auto other = away_.lower_bound({job, {}});
+    if (other != away_.end() && other->first.first == job) EndAway(other);
+  }
 }
 
 void FairShareCache::KeepAway(const Workload& workload, const std::string& job, TimePoint until) {
-  const auto known = known_.find(&workload);
-  if (known == known_.end() || known->second.empty()) return;
+  if (!HasRead() || !IsDemand(known_, *store_, workload.key)) return;
   if (away_.size() >= EvictedJobs::kMost) return;
-  const auto [away, is_new] =
-      away_.try_emplace({job, workload.key}, AwayJob{.jobs = known->second, .until = until});
-  if (is_new) demands_.Add(away->second.jobs);
+  // It is demand itself until it is read again, or forgotten.
+  away_.try_emplace({job, workload.key}, AwayJob{.jobs = known_.at(&workload), .until = until});
 }
 
 void FairShareCache::EndAway(AwayJobs::iterator job) {
-  demands_.Add(job->second.jobs, -1);
+  if (!IsDemand(known_, *store_, job->first.second)) demands_.Add(job->second.jobs, -1);
   away_.erase(job);
 }
 
@@ -63,6 +82,7 @@ std::optional<TimePoint> FairShareCache::away_until() const {
 std::vector<policy::QueueJob> FairShareCache::Away() const {
   std::vector<policy::QueueJob> all;
   for (const auto& [key, away] : away_) {
+    if (IsDemand(known_, *store_, key.second)) continue;
     all.insert(all.end(), away.jobs.begin(), away.jobs.end());
   }
   return all;
@@ -155,9 +175,13 @@ bool FairShareCache::Holds() const {
 void FairShareCache::Forget(const Workload& workload) {
   const auto known = known_.find(&workload);
   if (known == known_.end()) return;
+  const bool was_demand = !known->second.empty();
   demands_.Add(known->second, -1);
   known_.erase(known);
   room_.Forget(workload);
+  for (const auto& [key, away] : away_) {
+    if (was_demand && key.second == workload.key) demands_.Add(away.jobs);
+  }
 }
 
 }  // namespace berth::engine

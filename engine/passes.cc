@@ -93,12 +93,18 @@ void Engine::OnMemberLeft(const Workload& workload, const PodInfo& pod) {
   states_.RemoveMember(workload, pod);
 }
 
-/// Whether the pod, which leaves the workload, was evicted, and all others with it. In a queue that
-/// is held they would be no demand.
+/// Whether the pod, which leaves the workload, was evicted by Berth or by kube-scheduler, and all
+/// others with it. In a queue that is held they would be no demand.
 bool Engine::IsEvictedWhole(const Workload& workload, const PodInfo& pod) const {
   const std::string& victim_of = states_.At(pod).victim_of;
+  const bool by_scheduler =
+      !workload.gang && std::ranges::any_of(awaiting_, [&](const Workload* other) {
+        const Plan& plan = *states_.At(*other).plan;
+        return plan.evictions.stage == Evicting::kNo &&
+               std::ranges::count(plan.victims, pod.object.meta.uid) > 0;
+      });
   const bool whole = !workload.gang || states_.At(workload).evicted;
-  if (victim_of.empty() || !whole || pod.object.phase == kube::PodPhase::kSucceeded) return false;
+  if ((victim_of.empty() && !by_scheduler) || !whole) return false;
   const Workload* of = store_.FindWorkload(victim_of);
   const bool unsent =
       of != nullptr && states_.At(*of).plan && IsUnsent(states_.At(*of).plan->evictions.stage);
@@ -200,7 +206,7 @@ void Engine::WakeClaimants(TimePoint now) {
     }
     // With lower work of its own queue among the victims, its claim reaches further.
     const bool may = known->second || store_.HoldsBelow(workload->queue, workload->priority);
-    if (may) store_.MarkChanged(*workload);
+    if (may && !active_.InLine(*workload)) store_.MarkChanged(*workload);
   }
   // With the marks, which change nothing that claims depend on.
   claims_seen_ = {store_.generation(), store_.policy_generation()};
