@@ -160,7 +160,9 @@ void DrawPlacements(const std::string& name, std::uint64_t seed) {
     if (RunText(text + pod + end, options).attempts.back().equals != 1) continue;
     text += pod;
     there.push_back(index);
-    if (++placed % 40 == 0) text += placed < 320 ? DrawDeparture(there) : end;
+    if (++placed % 40 != 0) continue;
+    text += end;  // kube-scheduler tries a pod some time after its creation: before any departure
+    if (placed < 320) text += DrawDeparture(there);
   }
   std::ofstream(BERTH_SOURCE_DIR / kRecords / (name + ".yaml")) << text;
 }
