@@ -179,8 +179,7 @@ std::optional<VictimJob> WholeOf(const View& view, const Workload& workload, Pod
     // Once others are evicted for it, the room is that plan's until its members are bound, or until
     // it is inherited. An eviction that is under way is for this plan, and not for another one.
     const bool under_way = job.inherits && !HasEvictedAll(view.store, *plan);
-    const bool by_scheduler = plan->evictions.stage == Evicting::kNo && !plan->victims.empty();
-    if (by_scheduler || (under_way && !IsBeingDone(view.store, *plan))) return std::nullopt;
+    if (plan->by_scheduler() || (under_way && !IsBeingDone(view.store, *plan))) return std::nullopt;
     job.under_way = under_way;
   }
   return job;

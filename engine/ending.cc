@@ -8,15 +8,11 @@ namespace berth::engine {
 
 using cluster::PodInfo;
 
-namespace {
-
 bool Ends(const View& view, const PodInfo& pod) {
   if (pod.terminating()) return !IsStuck(view, pod);
   const std::string& victim_of = view.states.At(pod).victim_of;
   return !victim_of.empty() && victim_of != kDrain;
 }
-
-}  // namespace
 
 void Ended::Place(const policy::Placed& placed) {
   const cluster::PodInfo& pod = *placed.pod;

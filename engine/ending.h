@@ -48,6 +48,9 @@ TimePoint StuckAt(const cluster::Store& store, const cluster::PodInfo& pod);
 /// Whether that is so of the pod, which may also not terminate at all.
 bool IsStuck(const View& view, const cluster::PodInfo& pod);
 
+/// Whether the pod's room is expected, see Ending::pods.
+bool Ends(const View& view, const cluster::PodInfo& pod);
+
 /// How far the evictions are of the plan for which the pod is to be evicted; kNo: of none.
 Evicting StageOf(const View& view, const cluster::PodInfo& pod);
 

@@ -260,6 +260,7 @@ class Engine : private cluster::StoreListener {
   static constexpr TimePoint kMadeAgainIn = 600'000;
   static constexpr TimePoint kMadeAgainByHandIn = 60'000;
   bool IsEvictedWhole(const cluster::Workload& workload, const cluster::PodInfo& pod) const;
+  bool IsVictimOfScheduler(const cluster::PodInfo& pod) const;
 
   // passes.cc
   void PlanPass(const cluster::PodInfo* caller, TimePoint now);

@@ -53,10 +53,7 @@ void Engine::NoteEnd(const PodInfo& pod, TimePoint now) {
   if (!states_.At(pod).victim_of.empty()) return;
   room_came_at_ = now;
   if (pod.terminating()) return;
-  const bool by_scheduler = std::ranges::any_of(awaiting_, [&](const Workload* workload) {
-    return std::ranges::count(states_.At(*workload).plan->victims, pod.object.meta.uid) > 0;
-  });
-  if (!by_scheduler) pod_ended_at_ = now;
+  if (!IsVictimOfScheduler(pod)) pod_ended_at_ = now;
 }
 
 bool Engine::RoomComes(TimePoint now) const { return now < room_came_at_ + options_.pods_end; }

@@ -33,13 +33,12 @@ void FairShareCache::Read(const Workload& workload) {
   demands_.Add(jobs);
   const bool is_demand = !jobs.empty();
   if (away_.empty() || workload.members.empty()) return;
-  const std::string& job =
-      workload.gang ? workload.key : EvictedJobs::KeyOf(*workload.members.front(), workload);
+  const std::string& job = EvictedJobs::KeyOf(*workload.members.front(), workload);
   if (const auto own = away_.find({job, workload.key}); own != away_.end()) {
     // The members of a gang leave one by one: until the last one has, or if it goes on, what is
     // left of it is its demand.
     if (was_demand != is_demand) demands_.Add(own->second.jobs, was_demand ? 1 : -1);
-    if (is_demand && !workload.started) away_.erase(own);
+    if (is_demand && !workload.started) Erase(own);
   } else if (is_demand && !was_demand && !workload.gang) {
     const auto other = away_.lower_bound({job, {}});
     if (other != away_.end() && other->first.first == job) EndAway(other);
@@ -50,33 +49,34 @@ void FairShareCache::KeepAway(const Workload& workload, const std::string& job, 
   if (!HasRead() || !IsDemand(known_, *store_, workload.key)) return;
   if (away_.size() >= EvictedJobs::kMost) return;
   // It is demand itself until it is read again, or forgotten.
-  away_.try_emplace({job, workload.key}, AwayJob{.jobs = known_.at(&workload), .until = until});
+  const auto [away, is_new] =
+      away_.try_emplace({job, workload.key}, AwayJob{.jobs = known_.at(&workload), .until = until});
+  away_until_ = std::min(away_until_.value_or(away->second.until), away->second.until);
 }
 
 void FairShareCache::EndAway(AwayJobs::iterator job) {
   if (!IsDemand(known_, *store_, job->first.second)) demands_.Add(job->second.jobs, -1);
+  Erase(job);
+}
+
+void FairShareCache::Erase(AwayJobs::iterator job) {
+  const bool was_first = job->second.until == away_until_;
   away_.erase(job);
+  if (!was_first) return;
+  const auto first =
+      std::ranges::min_element(away_, {}, [](const auto& away) { return away.second.until; });
+  away_until_ = first == away_.end() ? std::nullopt : std::optional(first->second.until);
 }
 
 bool FairShareCache::EndAway(TimePoint now) {
-  bool any = false;
+  if (!away_until_ || *away_until_ > now) return false;
   for (auto job = away_.begin(); job != away_.end();) {
     const auto next = std::next(job);
-    if (job->second.until <= now) {
-      EndAway(job);
-      any = true;
-    }
+    if (job->second.until <= now) EndAway(job);
     job = next;
   }
-  if (any) generation_ = {};
-  return any;
-}
-
-std::optional<TimePoint> FairShareCache::away_until() const {
-  if (away_.empty()) return std::nullopt;
-  const auto first =
-      std::ranges::min_element(away_, {}, [](const auto& away) { return away.second.until; });
-  return first->second.until;
+  generation_ = {};
+  return true;
 }
 
 std::vector<policy::QueueJob> FairShareCache::Away() const {
@@ -179,8 +179,9 @@ void FairShareCache::Forget(const Workload& workload) {
   demands_.Add(known->second, -1);
   known_.erase(known);
   room_.Forget(workload);
+  if (!was_demand) return;
   for (const auto& [key, away] : away_) {
-    if (was_demand && key.second == workload.key) demands_.Add(away.jobs);
+    if (key.second == workload.key) demands_.Add(away.jobs);
   }
 }
 

@@ -57,7 +57,7 @@ class FairShareCache {
   /// Forgets those whose time is over. Returns whether there were some.
   bool EndAway(TimePoint now);
   /// When that has something to do next; nullopt: nothing.
-  std::optional<TimePoint> away_until() const;
+  std::optional<TimePoint> away_until() const { return away_until_; }
   /// What they add to demand.
   std::vector<policy::QueueJob> Away() const;
 
@@ -87,6 +87,7 @@ class FairShareCache {
 
   void Read(const cluster::Workload& workload);
   void EndAway(AwayJobs::iterator job);
+  void Erase(AwayJobs::iterator job);
   policy::FairTree TreeBy(const policy::QueueDemands& demands) const;
   void ReadChanged();
 
@@ -96,11 +97,12 @@ class FairShareCache {
   std::unordered_map<const cluster::Workload*, std::vector<policy::QueueJob>> known_;
   policy::EmptyRoom room_;  ///< By which they were read.
   AwayJobs away_;
+  std::optional<TimePoint> away_until_;  ///< The first AwayJob::until; each pass asks for it.
   static constexpr std::uint64_t kNoPolicy = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t read_under_ = kNoPolicy;     ///< The last policy under which all were read.
   std::uint64_t reading_under_ = kNoPolicy;  ///< That under which they are read.
   std::string read_upto_;                    ///< The last key that was read.
-  policy::QueueDemands demands_;             ///< All of `known_`, and of `away_`.
+  policy::QueueDemands demands_;             ///< All of `known_`, and Away().
   policy::FairTree tree_;                    ///< By `demands_`.
   policy::FairShareTable shares_;            ///< By `tree_`.
   Generation generation_;                    ///< Of the last reading; 0: they are to be read.

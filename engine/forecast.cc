@@ -16,15 +16,14 @@ using cluster::Workload;
 namespace {
 
 /// Remembers when jobs end, which each of their pods is asked for.
-class Ends {
+class JobEnds {
  public:
-  explicit Ends(const View& view) : view_(view) {}
+  explicit JobEnds(const View& view) : view_(view) {}
 
   /// 0: it is not known.
   TimePoint Of(const PodInfo& pod) {
-    if (pod.terminating()) return IsStuck(view_, pod) ? 0 : *pod.object.meta.deletion;
-    const std::string& victim_of = view_.states.At(pod).victim_of;
-    if (!victim_of.empty() && victim_of != kDrain) return view_.now;
+    if (Ends(view_, pod)) return pod.object.meta.deletion.value_or(view_.now);
+    if (pod.terminating()) return 0;
     if (pod.workload == nullptr || pod.workload->expected_duration == 0) return 0;
     const auto [it, is_new] = jobs_.try_emplace(pod.workload);
     if (is_new) it->second = OfJob(*pod.workload);
@@ -43,7 +42,7 @@ class Ends {
 };
 
 Ended EndedAt(const View& view, TimePoint at) {
-  Ends ends(view);
+  JobEnds ends(view);
   Ended ended(view.store);
   for (const auto& node : view.store.nodes()) {
     for (const PodInfo* pod : node->pods) {
@@ -67,7 +66,7 @@ bool MayHaveOneMore(const View& view, const Workload& workload, const StartedJob
 }  // namespace
 
 std::vector<TimePoint> ExpectedEnds(const View& view, const cluster::NodeInfo& node) {
-  Ends ends(view);
+  JobEnds ends(view);
   std::vector<TimePoint> times;
   for (const PodInfo* pod : node.pods) {
     if (const TimePoint end = ends.Of(*pod); end > view.now) times.push_back(end);

@@ -97,19 +97,21 @@ void Engine::OnMemberLeft(const Workload& workload, const PodInfo& pod) {
 /// others with it. In a queue that is held they would be no demand.
 bool Engine::IsEvictedWhole(const Workload& workload, const PodInfo& pod) const {
   const std::string& victim_of = states_.At(pod).victim_of;
-  const bool by_scheduler =
-      !workload.gang && std::ranges::any_of(awaiting_, [&](const Workload* other) {
-        const Plan& plan = *states_.At(*other).plan;
-        return plan.evictions.stage == Evicting::kNo &&
-               std::ranges::count(plan.victims, pod.object.meta.uid) > 0;
-      });
-  const bool whole = !workload.gang || states_.At(workload).evicted;
-  if ((victim_of.empty() && !by_scheduler) || !whole) return false;
+  const bool evicted = workload.gang ? !victim_of.empty() && states_.At(workload).evicted
+                                     : !victim_of.empty() || IsVictimOfScheduler(pod);
+  if (!evicted) return false;
   const Workload* of = store_.FindWorkload(victim_of);
   const bool unsent =
       of != nullptr && states_.At(*of).plan && IsUnsent(states_.At(*of).plan->evictions.stage);
   return !unsent && workload.queue != cluster::kNoQueue &&
          store_.queue(workload.queue).held_by == cluster::kNoQueue;
+}
+
+bool Engine::IsVictimOfScheduler(const PodInfo& pod) const {
+  return std::ranges::any_of(awaiting_, [&](const Workload* workload) {
+    const Plan& plan = *states_.At(*workload).plan;
+    return plan.by_scheduler() && std::ranges::count(plan.victims, pod.object.meta.uid) > 0;
+  });
 }
 
 void Engine::OnNewIncarnation(const Workload& workload) {

@@ -66,9 +66,7 @@ VictimMap Engine::Preempt(std::string_view uid, const VictimMap& candidates, Tim
 std::optional<Eviction> Engine::AnsweredBefore(const PodInfo& pod,
                                                const VictimMap& candidates) const {
   const Plan* plan = PlanOf(pod);
-  if (plan == nullptr || plan->evictions.stage != Evicting::kNo || plan->victims.empty()) {
-    return std::nullopt;
-  }
+  if (plan == nullptr || !plan->by_scheduler()) return std::nullopt;
   if (!candidates.contains(store_.node(pod.node).name)) return std::nullopt;
   Eviction eviction{.node = pod.node, .victims = {}};
   for (const std::string& uid : plan->victims) {

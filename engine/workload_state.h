@@ -163,6 +163,9 @@ struct Plan {
   int replans = 0;
   TimePoint made = 0;
   TimePoint expires = 0;  ///< If started: members not bound by then are released once more.
+
+  /// Whether kube-scheduler evicts for it.
+  bool by_scheduler() const { return evictions.stage == Evicting::kNo && !victims.empty(); }
 };
 
 /// MemberState::victim_of of pods that are evicted because their queue is drained.

@@ -13,28 +13,24 @@ namespace {
 
 using kube::WriteOutcome;
 
-kube::PodRef Ref(const engine::PodRef& pod) {
-  return {.ns = pod.ns, .name = pod.name, .uid = pod.uid};
-}
-
 /// One overload for each order. nullopt: a name is invalid.
 struct Requests {
   kube::MicroTime now;
   using Request = std::optional<kube::Request>;
 
   Request operator()(const Nominate& order) const {
-    return kube::NominateRequest(Ref(order.pod), order.node, AnnotationsOf(order));
+    return kube::NominateRequest(RefOf(order.pod), order.node, AnnotationsOf(order));
   }
   Request operator()(const RemoveGate& order) const {
-    return kube::RemoveGateRequest(Ref(order.pod), cluster::kAdmissionGate);
+    return kube::RemoveGateRequest(RefOf(order.pod), cluster::kAdmissionGate);
   }
   Request operator()(const MarkVictim& order) const {
-    if (!order.sets_condition) return kube::AnnotateRequest(Ref(order.pod), AnnotationsOf(order));
-    return kube::DisruptRequest(Ref(order.pod), AnnotationsOf(order), now);
+    if (!order.sets_condition) return kube::AnnotateRequest(RefOf(order.pod), AnnotationsOf(order));
+    return kube::DisruptRequest(RefOf(order.pod), AnnotationsOf(order), now);
   }
   Request operator()(const Evict& order) const {
-    return order.by_delete ? kube::DeletePodRequest(Ref(order.pod), order.dry_run)
-                           : kube::EvictRequest(Ref(order.pod), order.dry_run);
+    return order.by_delete ? kube::DeletePodRequest(RefOf(order.pod), order.dry_run)
+                           : kube::EvictRequest(RefOf(order.pod), order.dry_run);
   }
   Request operator()(const FindObject& order) const {
     return kube::GetNeededRequest(order.ns, order.object);
@@ -51,7 +47,7 @@ struct Requests {
     return kube::GetPodRequest(order.pod.ns, order.pod.name);
   }
   Request operator()(const PostBinding& order) const {
-    return kube::BindRequest(Ref(order.pod), order.node,
+    return kube::BindRequest(RefOf(order.pod), order.node,
                              {order.annotations.begin(), order.annotations.end()});
   }
 };
@@ -75,6 +71,10 @@ bool NamesIt(const FindObject& order, const std::string& message) {
 }
 
 }  // namespace
+
+kube::PodRef RefOf(const engine::PodRef& pod) {
+  return {.ns = pod.ns, .name = pod.name, .uid = pod.uid};
+}
 
 Id IdOf(const ApiOrder& order) {
   return std::visit([](const auto& o) { return o.id; }, order);

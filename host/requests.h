@@ -18,6 +18,9 @@ namespace berth::host {
 using ApiOrder = std::variant<Nominate, RemoveGate, MarkVictim, Evict, FindObject, ReadJobs,
                               SuspendJob, ReadPod, PostBinding>;
 
+/// The pod, as requests name it.
+kube::PodRef RefOf(const engine::PodRef& pod);
+
 Id IdOf(const ApiOrder& order);
 
 /// Requests of the same key are made one after the other, in the order of their orders; a Binding

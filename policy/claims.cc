@@ -345,13 +345,12 @@ bool Exchange::Holds(Claim claim, QueueId loser, const QuotaView& after,
 /// than its limit, which it is entitled to by no weight.
 bool Exchange::IsOverCap(QueueId loser, const cluster::Demand& asked) const {
   const std::vector<QueueId>& ours = store().queue(claimant_).path;
+  const auto is_asked = [&](ResourceId id) {
+    return std::ranges::any_of(
+        asked, [&](const auto& part) { return part.first == id && part.second > 0; });
+  };
   return std::ranges::any_of(store().queue(loser).path, [&](QueueId queue) {
-    if (std::ranges::find(ours, queue) != ours.end()) return false;
-    return std::ranges::any_of(running_.Of(queue), [&](const QuotaView::Allowance& cap) {
-      return cap.left < 0 && std::ranges::any_of(asked, [&](const auto& part) {
-               return part.first == cap.id && part.second > 0;
-             });
-    });
+    return std::ranges::find(ours, queue) == ours.end() && IsOverCapOf(running_, queue, is_asked);
   });
 }
 

@@ -383,11 +383,15 @@ std::function<bool(const PodInfo&, NodeIndex)> PayableNodes(const QuotaView& vie
 
 bool IsOverCap(const QuotaView& view, QueueId queue, std::span<const PodInfo* const> pods) {
   if (queue == cluster::kNoQueue) return false;
-  const auto over = [&](const QuotaView::Allowance& allowance) {
-    return allowance.left < 0 && AskedOf(view, allowance.id, pods) > 0;
-  };
-  return std::ranges::any_of(view.store().queue(queue).path, [&](QueueId charged) {
-    return std::ranges::any_of(view.Of(charged), over);
+  const auto asks = [&](cluster::ResourceId id) { return AskedOf(view, id, pods) > 0; };
+  return std::ranges::any_of(view.store().queue(queue).path,
+                             [&](QueueId charged) { return IsOverCapOf(view, charged, asks); });
+}
+
+bool IsOverCapOf(const QuotaView& view, QueueId queue,
+                 const std::function<bool(cluster::ResourceId)>& which) {
+  return std::ranges::any_of(view.Of(queue), [&](const QuotaView::Allowance& allowance) {
+    return allowance.left < 0 && which(allowance.id);
   });
 }
 

@@ -128,6 +128,10 @@ std::function<bool(const cluster::PodInfo&, cluster::NodeIndex)> PayableNodes(
 bool IsOverCap(const QuotaView& view, cluster::QueueId queue,
                std::span<const cluster::PodInfo* const> pods);
 
+/// The same of caps of the queue itself, on resources of which `which` is true.
+bool IsOverCapOf(const QuotaView& view, cluster::QueueId queue,
+                 const std::function<bool(cluster::ResourceId)>& which);
+
 /// The resources that the pods need a loan of, while more of them is lent than other queues would
 /// lend.
 std::vector<cluster::ResourceId> LentTooMuch(const QuotaView& view, cluster::QueueId queue,

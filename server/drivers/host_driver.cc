@@ -241,11 +241,10 @@ void HostDriver::QueuePod(const Order& order, std::string_view failure) {
   });
 }
 
-/// `matters`: a Job may stay suspended if it fails. Otherwise it is no trouble: pods are evicted
-/// one by one.
-void HostDriver::QueueJob(const host::ApiOrder& order, bool matters) {
+/// `is_list`: all Jobs that Berth has suspended are read. `matters`: a Job may stay suspended if it
+/// fails. Otherwise it is no trouble: pods are evicted one by one.
+void HostDriver::QueueJob(const host::ApiOrder& order, bool is_list, bool matters) {
   const std::string job = host::KeyOf(order);
-  const bool is_list = job.ends_with('/');
   Queue(order, [this, job, is_list, matters](const host::Result& result) {
     const bool without_right = is_list && result.forbidden;  // so no Job is suspended
     if (matters && !without_right) {
@@ -275,10 +274,12 @@ void HostDriver::Do(const host::FindObject& order) {
 
 void HostDriver::Do(const host::ReadJobs& order) {
   const bool is_list = order.name.empty() && order.of_set.empty();
-  QueueJob(order, is_list);
+  QueueJob(order, is_list, /*matters=*/is_list);
 }
 
-void HostDriver::Do(const host::SuspendJob& order) { QueueJob(order, !order.suspend); }
+void HostDriver::Do(const host::SuspendJob& order) {
+  QueueJob(order, /*is_list=*/false, !order.suspend);
+}
 
 void HostDriver::Do(const host::ReadPod& order) {
   QueuePod(order, "the outcome of a bind could not be read; its room stays taken");

@@ -148,7 +148,7 @@ class HostDriver final : public VerbHandler {
   void Queue(const host::ApiOrder& order, Tell tell);
   template <typename Order>
   void QueuePod(const Order& order, std::string_view failure);
-  void QueueJob(const host::ApiOrder& order, bool matters);
+  void QueueJob(const host::ApiOrder& order, bool is_list, bool matters);
   void Finish(host::Id order, host::Result result);
   Api::Wanted Wanted(host::Id order) const;
   // Verbs. REQUIRES: no lock held.

@@ -39,9 +39,8 @@ host::Result KubeApi::CarryOut(const host::ApiOrder& order, const Wanted& wanted
   const kube::WriteOptions options = Options(*permit, wanted);
   const auto* binding = std::get_if<host::PostBinding>(&order);
   if (binding == nullptr) return host::ResultOf(order, writer_.Send(*std::move(request), options));
-  const kube::PodRef pod{.ns = binding->pod.ns, .name = binding->pod.name, .uid = binding->pod.uid};
-  return host::ResultOf(order,
-                        writer_.SendBinding(*std::move(request), pod, binding->node, options));
+  return host::ResultOf(order, writer_.SendBinding(*std::move(request), host::RefOf(binding->pod),
+                                                   binding->node, options));
 }
 
 void KubeApi::Event(const engine::EmitEvent& event) {

@@ -224,10 +224,10 @@ std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
   if (!reaches) {
     return text +
            fmt::format(
-               " With the {} that this workload asks for, its queue, or one above it, would have "
-               "as "
-               "much beyond its quota, by weight, as these have now: nothing is taken back among "
-               "equals.",
+               " With the {} that this workload asks for, its queue, or one above it, would exceed "
+               "its quota and its fair share, or have as much beyond its quota, by weight, as "
+               "these "
+               "have now: nothing is taken back among equals.",
                Devices(wanted)) +
            rules;
   }

@@ -59,9 +59,13 @@ QueueTree QueueReader::Read(const InParts& read,
   QueueTree queues;
   read([&](const engine::Engine& engine, auto) {
     const cluster::Store& store = engine.store();
-    policy::QueueDemands demands = demands_;
-    demands.Add(engine.AwayDemand());
-    queues.tree = demands.TreeOf(store);
+    if (const auto away = engine.AwayDemand(); away.empty()) {
+      queues.tree = demands_.TreeOf(store);
+    } else {
+      policy::QueueDemands demands = demands_;
+      demands.Add(away);
+      queues.tree = demands.TreeOf(store);
+    }
     for (const cluster::ResourceId id : store.device_ids()) {
       queues.kinds.push_back(store.resources().Name(id));
     }

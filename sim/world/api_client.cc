@@ -101,9 +101,8 @@ host::Result ResultOf(const host::ApiOrder& order, WriteOutcome outcome, const R
 
 /// The outcome of a Binding that got a conflict, by the read of the pod afterwards.
 WriteOutcome AfterConflict(const host::PostBinding& order, const host::Result& read) {
-  const kube::PodRef pod{.ns = order.pod.ns, .name = order.pod.name, .uid = order.pod.uid};
   const std::string body = read.pod ? Bytes(PodJson(*read.pod)) : std::string();
-  return kube::AfterConflict(read.outcome, body, pod, order.node);
+  return kube::AfterConflict(read.outcome, body, host::RefOf(order.pod), order.node);
 }
 
 }  // namespace
