@@ -11,17 +11,19 @@ namespace {
 /// the informer may need this long to show our last write.
 constexpr kube::Duration kLabelPause{1'000};
 
-/// After this many refusals of the label, writes that an earlier leader had under way have ended.
-std::int64_t MostRefusals(const kube::ElectionOptions& election) {
-  return (election.lease_duration - election.renew_deadline) / kLabelPause + 1;
-}
-
 }  // namespace
 
 Leadership::Leadership(LeadershipOptions options)
     : options_(std::move(options)),
       election_(options_.election),
       label_(options_.pod_ns, options_.pod_name) {}
+
+kube::Duration Leadership::LatestEffect() const {
+  return options_.election.lease_duration - options_.election.renew_deadline;
+}
+
+/// After this many refusals of the label, writes that an earlier leader had under way have ended.
+std::int64_t Leadership::MostRefusals() const { return LatestEffect() / kLabelPause + 1; }
 
 // --- The Lease -----------------------------------------------------------------------------------
 
@@ -118,7 +120,7 @@ std::string Leadership::Token() const {
 /// leader: after this many refusals, what the last leader sent has arrived and our watch has shown
 /// it, as far as time can tell.
 void Leadership::Announce(kube::TimePoint now) {
-  const bool refused = refused_ >= MostRefusals(options_.election);
+  const bool refused = refused_ >= MostRefusals();
   if (!label_.enabled() || refused || label_.Shows(Token())) {
     stage_ = Stage::kAwaitsWrites;
     orders_.emplace_back(AwaitWrites{});
@@ -174,7 +176,7 @@ void Leadership::Patched(std::expected<int, std::string> status, kube::TimePoint
   if (std::exchange(announcing_, false)) {
     announced_ = status && *status < 400;
     // An API server that has just started may refuse what it will allow later.
-    if (status && !announced_ && ++refused_ >= MostRefusals(options_.election)) {
+    if (status && !announced_ && ++refused_ >= MostRefusals()) {
       label_error_ = fmt::format("HTTP {}", *status);
     }
   }

@@ -63,6 +63,12 @@ struct Follow {};
 using LeadershipOrder =
     std::variant<AskLease, PatchLabel, BeginTerm, ExtendTerm, EndTerm, AwaitWrites, Lead, Follow>;
 
+/// How long an orderly shutdown waits for the end of writes under way. If they take longer, the
+/// Lease is left to expire.
+inline constexpr kube::Duration kWritePatience{3'000};
+/// How long it waits for the Lease to be given up.
+inline constexpr kube::Duration kReleasePatience{6'000};
+
 /// Not thread-safe. After each call take the orders. Times are of one clock that never jumps and
 /// does not stop while the process does; `wall` goes into the Lease, for people.
 class Leadership {
@@ -97,7 +103,8 @@ class Leadership {
   // --- Orderly shutdown.
   /// No term begins or goes on any more, and only Lease requests are ordered.
   void Leave();
-  /// Gives up the Lease, if it is ours. REQUIRES: Leave was called, and no write is under way.
+  /// Gives up the Lease, if it is ours. REQUIRES: Leave was called, and no write is under way, or
+  /// may still take effect.
   void Release(kube::TimePoint now) { election_.Release(now); }
   bool released() const { return election_.released(); }
   /// Patches that take the label off our pod.
@@ -110,6 +117,9 @@ class Leadership {
   kube::TimePoint settle_due() const;
 
   // --- Reads.
+  /// For how long a write may still take effect that has ended without an answer: the time between
+  /// the end of a term and the begin of another replica's.
+  kube::Duration LatestEffect() const;
   /// Lead was carried out, and its term has not ended.
   bool leading() const { return stage_ == Stage::kLeading; }
   /// True from the begin of a term until Followed has been called for it.
@@ -136,6 +146,7 @@ class Leadership {
   void NextPatch();
   std::vector<PatchLabel> PatchesFor(bool leading) const;
   bool MayAsk() const;
+  std::int64_t MostRefusals() const;
   std::string Token() const;
 
   const LeadershipOptions options_;

@@ -38,9 +38,12 @@ host::Result KubeApi::CarryOut(const host::ApiOrder& order, const Wanted& wanted
   }
   const kube::WriteOptions options = Options(*permit, wanted);
   const auto* binding = std::get_if<host::PostBinding>(&order);
-  if (binding == nullptr) return host::ResultOf(order, writer_.Send(*std::move(request), options));
-  return host::ResultOf(order, writer_.SendBinding(*std::move(request), host::RefOf(binding->pod),
-                                                   binding->node, options));
+  const kube::WriteResult result =
+      binding == nullptr ? writer_.Send(*std::move(request), options)
+                         : writer_.SendBinding(*std::move(request), host::RefOf(binding->pod),
+                                               binding->node, options);
+  if (result.outcome == kube::WriteOutcome::kUnknown) tenure_.NoteUnknown();
+  return host::ResultOf(order, result);
 }
 
 void KubeApi::Event(const engine::EmitEvent& event) {

@@ -16,9 +16,6 @@ using kube::Duration;
 
 constexpr Duration kLongestPause{1'000};
 constexpr Duration kPatchTimeout{2'000};
-/// How long to wait for a write under way before the Lease is given up.
-constexpr Duration kWritePatience{3'000};
-constexpr Duration kReleasePatience{6'000};
 
 }  // namespace
 
@@ -244,9 +241,11 @@ void Leadership::Leave() {
 }
 
 void Leadership::ReleaseLease() {
-  if (!tenure_.Idle(kWritePatience)) {
+  if (!tenure_.Idle(host::kWritePatience)) {
     tenure_.End();
     logger_.Log(Severity::kWarning, "a write is still under way: the Lease is left to expire");
+  } else if (tenure_.UnknownSince(leadership_.LatestEffect())) {
+    logger_.Log(Severity::kWarning, "a write has got no answer: the Lease is left to expire");
   } else if (campaign_.joinable()) {
     Lock lock(mutex_);
     const auto& lease = leadership_.election().observed();
@@ -255,7 +254,7 @@ void Leadership::ReleaseLease() {
     call_ = std::stop_source();
     leadership_.Release(BootClock());
     changed_.notify_all();
-    changed_.wait_for(lock, kReleasePatience, [this] { return leadership_.released(); });
+    changed_.wait_for(lock, host::kReleasePatience, [this] { return leadership_.released(); });
     if (ours) {
       logger_.Log(Severity::kInfo, "Lease released",
                   {{"identity", options_.election.identity}, {"done", leadership_.released()}});

@@ -30,6 +30,16 @@ std::optional<Tenure::Permit> Tenure::Enter(kube::Duration most) {
   return Permit(*this, std::min(most, left), stop_.get_token());
 }
 
+void Tenure::NoteUnknown() {
+  const std::scoped_lock lock(mutex_);
+  unknown_at_ = clock_();
+}
+
+bool Tenure::UnknownSince(kube::Duration ago) const {
+  const std::scoped_lock lock(mutex_);
+  return unknown_at_ && clock_() < *unknown_at_ + ago;
+}
+
 void Tenure::Begin(kube::TimePoint until) {
   const std::scoped_lock lock(mutex_);
   stop_ = std::stop_source();

@@ -52,6 +52,8 @@ class Tenure {
   };
   /// nullopt: not the leader. `most` is the longest time that the write could take.
   std::optional<Permit> Enter(kube::Duration most);
+  /// A write has ended without an answer: it may still take effect for a while.
+  void NoteUnknown();
 
   // --- For the owner of the election.
   void Begin(kube::TimePoint until);
@@ -63,14 +65,17 @@ class Tenure {
   void End();
   /// Waits until no permit exists. False: one outlived `patience`.
   bool Idle(kube::Duration patience);
+  /// Whether a write has ended without an answer within this time.
+  bool UnknownSince(kube::Duration ago) const;
 
  private:
   const Clock clock_;
   std::atomic<kube::TimePoint::rep> until_ = kube::TimePoint::max().time_since_epoch().count();
-  std::mutex mutex_;  ///< Guards what follows, and changes of `until_`.
+  mutable std::mutex mutex_;  ///< Guards what follows, and changes of `until_`.
   std::condition_variable idle_;
   std::stop_source stop_;
   std::size_t permits_ = 0;
+  std::optional<kube::TimePoint> unknown_at_{};  ///< When the last write ended without an answer.
 };
 
 }  // namespace berth::server

@@ -72,6 +72,22 @@ void Processes::KillBerth() {
   })->reset();
 }
 
+bool Processes::StopBerth(std::function<void()> gone) {
+  const HostDriver* const leader = berth();
+  const auto slot = std::ranges::find_if(replicas_, [leader](const auto& replica) {
+    return replica != nullptr && &replica->host() == leader;
+  });
+  if (slot == replicas_.end()) return false;
+  (*slot)->Leave([this, slot, gone = std::move(gone)] {
+    env_.timeline.After(0, [this, slot, gone] {
+      wire_.Gone(&(*slot)->host());
+      slot->reset();
+      gone();
+    });
+  });
+  return true;
+}
+
 /// At most one process may decide at a time.
 void Processes::CheckLeaders() {
   const auto deciding = std::ranges::count_if(

@@ -2,6 +2,7 @@
 // checker that observes them.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "sim/checker/checker.h"
@@ -23,6 +24,9 @@ class Processes {
   void StartBerth();
   /// kill -9; with several replicas it hits the leader. No effect on a process that is down.
   void KillBerth();
+  /// The leader of several replicas ends in good order, and another one takes over. `gone` is
+  /// called when the process has ended. False: there is no such leader.
+  bool StopBerth(std::function<void()> gone);
   /// Starts it; if it runs, kills it first.
   void StartScheduler();
 

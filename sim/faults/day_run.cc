@@ -156,6 +156,11 @@ bool DayRun::CrashBerth(Duration down) {
   return true;
 }
 
+bool DayRun::EndBerth(Duration down) {
+  return processes_.StopBerth(
+      [this, down] { env_.timeline.After(down, [this] { processes_.StartBerth(); }); });
+}
+
 // --- Faults --------------------------------------------------------------------------------------
 
 void DayRun::Calm() {
@@ -194,6 +199,8 @@ bool DayRun::Apply(const Fault& fault) {
       return processes_.lease().Delete();
     case FaultKind::kBerthCrash:
       return CrashBerth(1'000 + static_cast<Duration>(fault.choice % 5'000));
+    case FaultKind::kBerthEnds:
+      return EndBerth(static_cast<Duration>(fault.choice % 5'000));
     case FaultKind::kSchedulerRestart:
       env_.log.Say("scheduler restarts");
       processes_.StartScheduler();

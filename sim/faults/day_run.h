@@ -63,6 +63,7 @@ class DayRun {
   void Calm();
   void AfterBinding(const kube::Pod& bound);
   bool CrashBerth(Duration down);
+  bool EndBerth(Duration down);
   Checker& checker() { return processes_.checker(); }
   const Checker& checker() const { return processes_.checker(); }
   const kube::Pod* Pick(std::uint64_t choice, bool unbound) const;

@@ -48,6 +48,12 @@ const std::vector<FaultKind> kFlavors{kFlavorEdit, kFlavorEdit,    kFlavorEdit, 
                                       kBerthCrash, kApiAnswerLost, kWatchSlow,    kWatchBreak,
                                       kNodeCordon, kDeviceHealth,  kBerthThreads, kCrashInGang};
 
+const std::vector<FaultKind> kHandover{
+    kBerthEnds,    kBerthEnds,    kBerthEnds,     kBerthEnds, kBerthEnds, kBerthEnds,
+    kApiSlow,      kApiSlow,      kApiAnswerLost, kApiError,  kWatchSlow, kWatchBreak,
+    kLeaseBlocked, kLeaseDeleted, kBerthCrash,    kVerbSlow,  kVerbReset, kBerthThreads,
+    kPodDelete,    kNodeCordon,   kStaleList};
+
 std::vector<FaultKind> All() {
   std::vector<FaultKind> all;
   for (int i = 0; i <= static_cast<int>(kForgeMember); ++i)
@@ -80,6 +86,7 @@ const std::vector<Profile>& Profiles() {
       {.name = "clocks", .kinds = kClocks, .replicas = 2, .mixed = true},
       {.name = "frozen", .kinds = kFrozen, .replicas = 2, .mixed = true},
       {.name = "passes", .kinds = Mixed(), .mixed = true, .short_passes = true},
+      {.name = "handover", .kinds = kHandover, .replicas = 2, .mixed = true},
       {.name = "terms", .kinds = kLeaders, .replicas = 2, .mixed = true, .short_passes = true},
       {.name = "tree", .kinds = kTree, .tree = true},
       {.name = "flavors", .kinds = kFlavors, .flavors = true}};

@@ -158,6 +158,7 @@ void ApiClient::Send(const host::ApiOrder& order, kube::Duration timeout, Wanted
 
 void ApiClient::End(const std::shared_ptr<Call>& call, WriteOutcome outcome) {
   calls_.erase(call->number);
+  if (outcome == WriteOutcome::kUnknown) unknown_at_ = env_.now();
   call->done(ResultOf(call->order, outcome, call->last));
 }
 

@@ -34,6 +34,10 @@ class ApiClient {
   void CarryOut(const host::ApiOrder& order, Wanted wanted, Done done);
   /// Ends all calls at once for the sender. A request that was sent still reaches the server.
   void CutOff();
+  /// Whether no call is under way.
+  bool idle() const { return calls_.empty(); }
+  /// When the last write ended without an answer, of the world's clock.
+  std::optional<TimePoint> unknown_at() const { return unknown_at_; }
   /// Freezes the process for `time` when it has decided to send its next write but not sent it yet.
   void FreezeBeforeSending(Duration time) { freeze_for_ = time; }
 
@@ -56,6 +60,7 @@ class ApiClient {
   std::map<std::uint64_t, std::shared_ptr<Call>> calls_;  ///< Calls under way, in the order in
                                                           ///< which they began.
   std::uint64_t last_call_ = 0;
+  std::optional<TimePoint> unknown_at_;
 };
 
 }  // namespace berth::sim

@@ -44,7 +44,8 @@ std::string_view Name(FaultKind kind) {
                                                                     "stale-list",
                                                                     "full-queues",
                                                                     "tree-edit",
-                                                                    "flavor-edit"};
+                                                                    "flavor-edit",
+                                                                    "berth-ends"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

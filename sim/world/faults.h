@@ -62,8 +62,9 @@ enum class FaultKind : std::uint8_t {
   kFullQueues,    ///< The queues of Berth's writers have no room.
   kTreeEdit,      ///< Queues get other parents, or one above others another limit.
   kFlavorEdit,    ///< Queues get other amounts of flavors, or nodes other flavors.
+  kBerthEnds,     ///< The leader of two replicas is told to end, as in an upgrade.
 };
-inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kFlavorEdit) + 1;
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kBerthEnds) + 1;
 /// As reports of the fault search call it, for example `watch-break`.
 std::string_view Name(FaultKind kind);
 

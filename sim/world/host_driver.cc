@@ -107,6 +107,15 @@ bool HostDriver::Resign() {
   return !ForgetMore();
 }
 
+bool HostDriver::UnknownSince(Duration ago) const {
+  const auto at = client_.unknown_at();
+  return at && env_.now() < *at + ago;
+}
+
+void HostDriver::Stop() {
+  Enter([this](TimePoint) { host_.Stop(); });
+}
+
 bool HostDriver::ForgetMore() {
   bool more = false;
   Enter([&](TimePoint now) { more = host_.Forget(now); });

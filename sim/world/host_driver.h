@@ -45,6 +45,12 @@ class HostDriver {
   void Lead();
   /// Ends the calls to the API server that are under way. A request that was sent still arrives.
   void CutOff() { client_.CutOff(); }
+  /// Whether no call to the API server is under way.
+  bool WritesEnded() const { return client_.idle(); }
+  /// Whether a write has ended without an answer within this time.
+  bool UnknownSince(Duration ago) const;
+  /// Ends its term for good: what waits is answered, what is under way goes on.
+  void Stop();
   /// Becomes a follower again, see server/drivers/host_driver.h. False: it has yet to forget, and
   /// calls on_forgotten when it has.
   bool Resign();

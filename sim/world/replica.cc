@@ -146,6 +146,41 @@ void Replica::AwaitNews(std::size_t position, const kube::Pod& pod) {
   env_.timeline.After(kLookAgain, life_.Guard([this, position, pod] { AwaitNews(position, pod); }));
 }
 
+// --- An orderly end ------------------------------------------------------------------------------
+
+void Replica::Leave(std::function<void()> gone) {
+  env_.log.Say("berth {}: is told to end", host_.instance());
+  gone_ = std::move(gone);
+  leadership_.Leave();
+  term_ = {};  // nothing more is sent
+  host_.Stop();
+  AwaitEndOfWrites(env_.now() + host::kWritePatience.count());
+}
+
+void Replica::AwaitEndOfWrites(TimePoint until) {
+  if (host_.WritesEnded()) {
+    if (host_.UnknownSince(leadership_.LatestEffect().count())) return TakeLabelsOff();
+    leadership_.Release(local());
+    Advance();
+    return AwaitRelease(env_.now() + host::kReleasePatience.count());
+  }
+  if (env_.now() >= until) {
+    host_.CutOff();
+    return TakeLabelsOff();
+  }
+  env_.timeline.After(kLookAgain, life_.Guard([this, until] { AwaitEndOfWrites(until); }));
+}
+
+void Replica::AwaitRelease(TimePoint until) {
+  if (leadership_.released() || env_.now() >= until) return TakeLabelsOff();
+  env_.timeline.After(kLookAgain, life_.Guard([this, until] { AwaitRelease(until); }));
+}
+
+void Replica::TakeLabelsOff() {
+  for (const host::PatchLabel& patch : leadership_.LabelsLeft()) Do(patch);
+  env_.timeline.After(kPatch, life_.Guard([this] { gone_(); }));
+}
+
 /// The writes were cut off when that term ended.
 void Replica::Do(const host::AwaitWrites&) { leadership_.WritesEnded(local()); }
 

@@ -24,6 +24,9 @@ class Replica {
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
 
+  /// An orderly shutdown, as of server/serve.cc. When the process has ended, `gone` is called.
+  void Leave(std::function<void()> gone);
+
   HostDriver& host() { return host_; }
   const HostDriver& host() const { return host_; }
 
@@ -39,6 +42,9 @@ class Replica {
   void Do(const host::Lead& order);
   void Do(const host::Follow& order);
   void Patch(const nlohmann::json& metadata);
+  void AwaitEndOfWrites(TimePoint until);
+  void AwaitRelease(TimePoint until);
+  void TakeLabelsOff();
   void AwaitNews(std::size_t position, const kube::Pod& pod);
   kube::TimePoint local() const;
   Duration Left() const;
@@ -47,6 +53,7 @@ class Replica {
   LeaseObject& lease_;
   const std::function<void()> announced_;
   host::Leadership leadership_;
+  std::function<void()> gone_;
   kube::TimePoint term_{};  ///< End of the term.
   kube::Pod pod_;           ///< The pod that this process runs in, as the API server has it.
   std::uint64_t turn_ = 0;  ///< Number of the timer: only the latest one counts.

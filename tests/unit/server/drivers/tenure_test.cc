@@ -67,5 +67,15 @@ TEST_CASE("who takes over waits for the writes of the term before", "[tenure]") 
   CHECK(f.tenure.Idle(seconds(20)));
 }
 
+TEST_CASE("a write that ended without an answer may take effect for a while", "[tenure]") {
+  Fixture f;
+  CHECK_FALSE(f.tenure.UnknownSince(seconds(5)));
+  f.tenure.NoteUnknown();
+  f.Pass(Duration(4'999));
+  CHECK(f.tenure.UnknownSince(seconds(5)));
+  f.Pass(Duration(1));
+  CHECK_FALSE(f.tenure.UnknownSince(seconds(5)));
+}
+
 }  // namespace
 }  // namespace berth::server
