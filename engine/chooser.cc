@@ -139,7 +139,7 @@ std::optional<Reservation> Chooser::Start(std::span<const VictimJob* const> jobs
   Pods evicted = Running(jobs);
   if (BreaksBudgets(evicted, view_.store)) return std::nullopt;
   std::optional<Reservation> reserve = Find(jobs, minimum_, kAnySearches);
-  if (!reserve) return std::nullopt;
+  if (!reserve || ExchangesAmongEquals(jobs)) return std::nullopt;
   reserve = WithMoreMembers(jobs, *std::move(reserve));
   reserve->evicts = std::move(evicted);
   SortOut(*reserve, jobs);
@@ -192,6 +192,25 @@ std::optional<Reservation> Chooser::Find(std::span<const VictimJob* const> jobs,
   }
   if (*straddlers > 0) reserve->undercut = for_.exchange->UndercutBy(losses.list);
   return reserve;
+}
+
+/// Whether its own lower work would end only so that its queue ranks higher than one that loses:
+/// for the room that job is not needed, and the queue is entitled to it, so that it would come
+/// back, and equals would have exchanged room.
+bool Chooser::ExchangesAmongEquals(std::span<const VictimJob* const> jobs) {
+  const auto is_own = [&](const VictimJob* job) { return job->queue == for_.workload.queue; };
+  if (std::ranges::all_of(jobs, is_own)) return false;
+  return std::ranges::any_of(jobs, [&](const VictimJob* own) {
+    if (!is_own(own) || !own->runs) return false;
+    Jobs others;
+    std::ranges::copy_if(jobs, std::back_inserter(others),
+                         [&](const VictimJob* job) { return job != own && !IsBefore(*own, *job); });
+    const auto room = SearchRoom(others, minimum_, kAnySearches);
+    if (!room) return false;
+    const Losses losses = LossesOf(others);
+    return for_.exchange->IsEntitled(room->placed, losses.list,
+                                     for_.exchange->UseWithout(losses.list));
+  });
 }
 
 bool Chooser::HasRoom(std::span<const VictimJob* const> jobs) {

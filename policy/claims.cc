@@ -38,13 +38,24 @@ bool IsPromised(const cluster::Store& store, ResourceId id) {
                          : !part->non_preemptible && IsDevice(store, part->whole);
 }
 
-/// What the pods are charged in their queue, of what queues are promised.
-std::map<ResourceId, std::int64_t> ChargedDevices(const cluster::Store& store,
-                                                  std::span<const PodInfo* const> pods) {
-  std::map<ResourceId, std::int64_t> charged;
+std::int64_t AmountOf(const cluster::Demand& demand, ResourceId id) {
+  const auto found = std::ranges::find(demand, id, &cluster::Demand::value_type::first);
+  return found == demand.end() ? 0 : found->second;
+}
+
+/// What the pods are charged in their queue, of what queues are promised, in the order of ids.
+cluster::Demand ChargedDevices(const cluster::Store& store, std::span<const PodInfo* const> pods) {
+  cluster::Demand charged;
   for (const PodInfo* pod : pods) {
     for (const auto& [id, amount] : pod->queue_charge) {
-      if (amount != 0 && IsPromised(store, id)) charged[id] += amount;
+      if (amount == 0 || !IsPromised(store, id)) continue;
+      const auto at =
+          std::ranges::lower_bound(charged, id, {}, &cluster::Demand::value_type::first);
+      if (at == charged.end() || at->first != id) {
+        charged.emplace(at, id, amount);
+      } else {
+        at->second += amount;
+      }
     }
   }
   return charged;
@@ -174,10 +185,9 @@ std::int64_t Exchange::Floor(Claimant of, ResourceId id) const {
 }
 
 std::int64_t Exchange::Beyond(const QuotaView& view, Claimant of, ResourceId id,
-                              const std::map<ResourceId, std::int64_t>& less) const {
+                              const cluster::Demand& less) const {
   const auto used = [&](ResourceId part) {
-    const auto given = less.find(part);
-    return shares_->Used(view, of, part) - (given == less.end() ? 0 : given->second);
+    return shares_->Used(view, of, part) - AmountOf(less, part);
   };
   std::int64_t beyond = used(id);
   if (of.own) return beyond;
@@ -201,12 +211,12 @@ std::optional<int> Exchange::Straddlers(std::span<const Loss> losses) const {
   for (std::size_t i = 0; i < losses.size(); ++i) {
     if (losses[i].queue == claimant_) continue;
     const auto charged = ChargedDevices(store(), losses[i].pods);
-    auto of_job = ChargedDevices(store(), losses[i].job());
+    const auto of_job = ChargedDevices(store(), losses[i].job());
     for (const Claimant& claimant :
          BelowAncestor(shares_->PathOf(store(), losses[i].queue), ours)) {
       for (const auto& [id, amount] : charged) {
         lost[{{claimant.queue, claimant.own}, id}].push_back(
-            {.job = i, .amount = amount, .of_job = of_job[id]});
+            {.job = i, .amount = amount, .of_job = AmountOf(of_job, id)});
       }
     }
   }
@@ -261,7 +271,7 @@ std::optional<bool> Exchange::StraddlesBeyond(Claimant of, ResourceId id,
   const auto concerns = [&](const Loss& loss) {
     const auto path = shares_->PathOf(store(), loss.queue);
     return std::ranges::find(path, of) != path.end() &&
-           ChargedDevices(store(), loss.pods).contains(id);
+           AmountOf(ChargedDevices(store(), loss.pods), id) != 0;
   };
   const QuotaView after = Without(running_, losses);
   const std::int64_t floor = Floor(of, id);
@@ -302,29 +312,34 @@ bool Exchange::IsWithin(const QuotaView& view, Claimant of, const cluster::Deman
 
 bool Exchange::IsWithin(const QuotaView& view, std::span<const Claimant> path,
                         const cluster::Demand& asked, Claim claim, bool placed) const {
+  bool promised = claim != Claim::kQuota;
+  bool asks = false;
   for (const auto& [id, amount] : asked) {
     if (!IsDevice(store(), id)) continue;
+    asks = true;
     const bool within = std::ranges::all_of(path, [&](const Claimant& claimant) {
       return IsWithin(view, claimant, asked, id, claim, placed);
     });
-    const bool promised = claim != Claim::kQuota || std::ranges::any_of(path, [&](const auto& of) {
-                            return HasQuota(of, id);
-                          });
-    if (!within || !promised) return false;
+    if (!within) return false;
+    // A quota of one of the kinds promises the job as a whole.
+    promised |= std::ranges::any_of(path, [&](const auto& of) { return HasQuota(of, id); });
   }
-  return true;
+  return promised || !asks;
 }
 
 Standing Exchange::StandingOf(const QuotaView& view, Claimant of,
                               const cluster::Demand& asked) const {
   Standing standing{.weight = of.own ? 1'000 : store().queue(of.queue).config.weight};
+  BeyondQuota beyond(store().device_ids().size());
   for (const auto& [id, amount] : asked) {
-    if (!IsDevice(store(), id)) continue;
-    const std::int64_t excess = shares_->Used(view, of, id) - Quota(of, id);
-    if (excess <= 0) continue;
+    if (IsDevice(store(), id)) beyond.See(shares_->Used(view, of, id), Quota(of, id));
+  }
+  for (const auto& [id, amount] : asked) {
+    const std::int64_t used = shares_->Used(view, of, id);
+    if (!IsDevice(store(), id) || !beyond.Is(used, Quota(of, id))) continue;
     standing.beyond = true;
-    standing.excess = std::max(standing.excess, ExcessPart(excess, store().total_devices()[id],
-                                                           store().device_ids().size()));
+    standing.excess =
+        std::max(standing.excess, beyond.Part(used, Quota(of, id), store().total_devices()[id]));
   }
   return standing;
 }
@@ -392,17 +407,33 @@ bool Exchange::KeepsTotals(std::span<const Loss> losses) const {
 
 QuotaView Exchange::UseWithout(std::span<const Loss> losses) const { return Without(now_, losses); }
 
-Claim Exchange::ClaimOf(std::span<const Placed> placed, std::span<const Loss> losses,
-                        QuotaView use) const {
+cluster::Demand Exchange::AskedBy(std::span<const Placed> placed) const {
   std::map<ResourceId, std::int64_t> sums;
   for (const Placed& member : placed) {
     for (const auto& [id, amount] : store().QueueChargeOn(*member.pod, store().node(member.node))) {
       if (amount != 0) sums[id] += amount;
     }
   }
-  const cluster::Demand asked(sums.begin(), sums.end());
+  return {sums.begin(), sums.end()};
+}
+
+Claim Exchange::ClaimOf(std::span<const Placed> placed, std::span<const Loss> losses,
+                        QuotaView use) const {
+  const cluster::Demand asked = AskedBy(placed);
   use.Take(claimant_, asked);
   return ClaimOf(use, losses, asked, asked, /*placed=*/true);
+}
+
+bool Exchange::IsEntitled(std::span<const Placed> placed, std::span<const Loss> losses,
+                          QuotaView use) const {
+  const cluster::Demand asked = AskedBy(placed);
+  use.Take(claimant_, asked);
+  const std::vector<Claimant> ours = shares_->PathOf(store(), claimant_);
+  return std::ranges::all_of(losses, [&](const Loss& loss) {
+    if (loss.queue == claimant_) return true;
+    const auto below = BelowAncestor(ours, shares_->PathOf(store(), loss.queue));
+    return IsWithin(use, below, asked, Claim::kFairShare, /*placed=*/true);
+  });
 }
 
 cluster::Demand Exchange::AllKinds() const {
@@ -448,10 +479,12 @@ bool Floors::Fits(const Loss& loss, bool may_straddle) {
         BelowAncestor(exchange_->shares_->PathOf(exchange_->store(), loss.queue), ours_);
   }
   const auto charged = ChargedDevices(exchange_->store(), loss.pods);
-  auto surplus = charged;
-  for (const auto& [id, amount] : ChargedDevices(exchange_->store(), loss.job())) {
-    surplus[id] -= amount;
-  }
+  const auto without_surplus = [&](const Claimant& claimant, ResourceId id) {
+    auto surplus = charged;
+    const auto minimum = ChargedDevices(exchange_->store(), loss.job());
+    for (auto& [part, amount] : surplus) amount -= AmountOf(minimum, part);
+    return exchange_->Beyond(left_, claimant, id, surplus);
+  };
   std::vector<std::tuple<QueueId, bool, ResourceId>> straddles;
   for (const Claimant& claimant : known->second) {
     for (const auto& [id, amount] : charged) {
@@ -459,7 +492,7 @@ bool Floors::Fits(const Loss& loss, bool may_straddle) {
       const std::int64_t floor = exchange_->Floor(claimant, id);
       if (left >= floor) continue;
       straddles.emplace_back(claimant.queue, claimant.own, id);
-      const bool may = may_straddle && exchange_->Beyond(left_, claimant, id, surplus) > floor;
+      const bool may = may_straddle && without_surplus(claimant, id) > floor;
       if (!may || straddled_.contains(straddles.back())) return false;
     }
   }

@@ -125,6 +125,11 @@ class Exchange {
   /// limit.
   Claim ClaimOf(std::span<const Placed> placed, std::span<const Loss> losses, QuotaView use) const;
 
+  /// Whether the claimant stays within its fair share, also where it ranks no higher than a queue
+  /// that loses.
+  bool IsEntitled(std::span<const Placed> placed, std::span<const Loss> losses,
+                  QuotaView use) const;
+
   /// The best that it could be, wherever the job is placed. `wants`: the least that it is charged.
   Claim BestClaimOf(const cluster::Demand& wants, std::span<const Loss> losses,
                     QuotaView use) const;
@@ -151,12 +156,14 @@ class Exchange {
   /// compared with it. `less`: as if so much of each were given back.
   std::int64_t Floor(Claimant of, cluster::ResourceId id) const;
   std::int64_t Beyond(const QuotaView& view, Claimant of, cluster::ResourceId id,
-                      const std::map<cluster::ResourceId, std::int64_t>& less = {}) const;
+                      const cluster::Demand& less = {}) const;
   std::optional<bool> StraddlesBeyond(Claimant of, cluster::ResourceId id,
                                       std::span<const Loss> losses) const;
   std::int64_t PromisedByFlavor(Claimant of, cluster::ResourceId id) const;
   bool HasQuota(Claimant of, cluster::ResourceId id) const;
   bool IsOverCap(cluster::QueueId loser, const cluster::Demand& asked) const;
+  /// What the claimant is charged for these.
+  cluster::Demand AskedBy(std::span<const Placed> placed) const;
   Standing StandingOf(const QuotaView& view, Claimant of, const cluster::Demand& asked) const;
   bool IsWithin(const QuotaView& view, std::span<const Claimant> path, const cluster::Demand& asked,
                 Claim claim, bool placed) const;

@@ -33,6 +33,9 @@ struct Node {
   std::int64_t weight = 1000;
   std::int64_t priority = 0;
   DeviceAmounts amount;  ///< What it has so far.
+  /// Of weight 0: what quotas cover of it. Of a kind that they do not cover it has only what comes
+  /// with a kind that they do.
+  DeviceAmounts covered{};
   /// Of weight 0, without queues below it: beyond its quota it has what that of its parent covers.
   bool by_parent = false;
   DeviceAmounts unearned;  ///< Of `amount`, that.
@@ -55,11 +58,13 @@ class Sharing {
   Node& node(int index) { return nodes_[static_cast<std::size_t>(index)]; }
   Node& AddNode(int parent);
   void AddQueues();
+  void CapByQuota(Node& node, const FairQueue& queue);
   void AddJobs();
   DeviceAmounts MostOf(int index);
-  bool IsBeyond(const Node& node, std::size_t kind, std::int64_t step) const {
-    return node.by_parent && node.amount[kind] + step > node.quota[kind];
+  static bool IsBeyond(const Node& node, std::size_t kind, std::int64_t step) {
+    return node.by_parent && node.covered[kind] > 0 && node.amount[kind] + step > node.quota[kind];
   }
+  static bool IsCovered(const Node& node, const DeviceAmounts& step);
   void RankNode(Node& node);
   bool Worse(int a, int b) { return node(b).rank < node(a).rank; }
   void FindLeaf(Node& node);
@@ -140,19 +145,35 @@ void Sharing::AddQueues() {
     node.priority = queue.priority;
     node.by_parent = queue.weight == 0 && queue.parent != kNobody &&
                      !has_children_[static_cast<std::size_t>(&queue - queues.data())];
-    for (std::size_t kind = 0; kind < kinds(); ++kind) {
-      keeps_ = keeps_ || node.kept[kind] > 0;
-      if (queue.weight > 0) continue;
-      std::int64_t covered = node.quota[kind];
-      if (node.by_parent) {
-        covered = std::max(covered, queues[static_cast<std::size_t>(queue.parent)].quota[kind]);
-      }
-      node.limit[kind] = std::min(node.limit[kind], covered);
-    }
+    for (const std::int64_t kept : node.kept) keeps_ = keeps_ || kept > 0;
+    if (queue.weight == 0) CapByQuota(node, queue);
   }
   for (std::size_t i = 0; i < by_name.size(); ++i) {
     nodes_[by_name[i] + 1].rank.name = static_cast<int>(i);
   }
+}
+
+/// A queue of weight 0 has no share above what quotas cover.
+void Sharing::CapByQuota(Node& node, const FairQueue& queue) {
+  node.covered = node.quota;
+  for (std::size_t kind = 0; node.by_parent && kind < kinds(); ++kind) {
+    node.covered[kind] = std::max(
+        node.covered[kind], tree_->queues[static_cast<std::size_t>(queue.parent)].quota[kind]);
+  }
+  const bool any = std::ranges::any_of(node.covered, [](std::int64_t of) { return of > 0; });
+  for (std::size_t kind = 0; kind < kinds(); ++kind) {
+    if (any && node.covered[kind] == 0) continue;
+    node.limit[kind] = std::min(node.limit[kind], node.covered[kind]);
+  }
+}
+
+/// Whether the step is of a kind that quotas cover, where only these count.
+bool Sharing::IsCovered(const Node& node, const DeviceAmounts& step) {
+  if (node.covered.empty()) return true;
+  for (std::size_t kind = 0; kind < step.size(); ++kind) {
+    if (step[kind] > 0 && node.covered[kind] > 0) return true;
+  }
+  return false;
 }
 
 /// The most that limits let the node have.
@@ -204,14 +225,18 @@ void Sharing::RankNode(Node& at) {
   const DeviceAmounts& step = node(at.leaf).jobs->step();
   at.rank.standing = {.weight = at.weight, .priority = at.priority};
   at.rank.part = 0;
+  BeyondQuota beyond(kinds());
+  for (std::size_t kind = 0; kind < kinds(); ++kind) {
+    if (step[kind] > 0) beyond.See(at.amount[kind] + step[kind], at.quota[kind]);
+  }
   for (std::size_t kind = 0; kind < kinds(); ++kind) {
     if (step[kind] <= 0) continue;
     const std::int64_t amount = at.amount[kind] + step[kind];
-    if (const std::int64_t excess = amount - at.quota[kind]; excess > 0) {
+    if (beyond.Is(amount, at.quota[kind])) {
       at.rank.standing.beyond = true;
-      at.rank.standing.excess =
-          std::max(at.rank.standing.excess, ExcessPart(excess, tree_->total[kind], kinds()));
-    } else {
+      at.rank.standing.excess = std::max(at.rank.standing.excess,
+                                         beyond.Part(amount, at.quota[kind], tree_->total[kind]));
+    } else if (at.quota[kind] > 0) {
       constexpr __int128 kParts = 1'000'000'000;
       at.rank.part =
           std::max(at.rank.part, static_cast<std::int64_t>(kParts * amount / at.quota[kind]));
@@ -260,6 +285,9 @@ bool Sharing::FitsKept(int leaf, std::size_t kind, std::int64_t step) {
 
 bool Sharing::Fits(int leaf) {
   const DeviceAmounts& step = node(leaf).jobs->step();
+  for (int index = leaf; index != kNobody; index = node(index).parent) {
+    if (!IsCovered(node(index), step)) return false;
+  }
   for (std::size_t kind = 0; kind < kinds(); ++kind) {
     if (step[kind] <= 0) continue;
     for (int index = leaf; index != kNobody; index = node(index).parent) {

@@ -11,21 +11,25 @@ void CountExcess(const cluster::Store& store, const cluster::Amounts& used,
                  const cluster::Amounts& quota, const cluster::Demand& wants,
                  std::span<const PastUse::Of> past, cluster::QueueId queue, Standing& standing) {
   const auto index = static_cast<std::size_t>(queue);
-  const auto part = [&](cluster::ResourceId id, std::int64_t excess) {
-    return ExcessPart(std::max<std::int64_t>(0, excess), store.total_devices()[id],
-                      store.device_ids().size());
+  const bool has_past = index < past.size();
+  const auto counts = [&](cluster::ResourceId id, std::int64_t held) {
+    return has_past ? (past[index].held[id] + held) / 2 : held;
   };
+  BeyondQuota now(store.device_ids().size());
+  BeyondQuota mean = now;
   for (const auto& [id, amount] : wants) {
     const std::int64_t held = used[id] + amount;
-    if (held <= quota[id]) continue;
+    now.See(held, quota[id]);
+    mean.See(counts(id, held), quota[id]);
+  }
+  for (const auto& [id, amount] : wants) {
+    const std::int64_t held = used[id] + amount;
+    if (!now.Is(held, quota[id])) continue;
+    const std::int64_t total = store.total_devices()[id];
     standing.beyond = true;
-    standing.held_excess = std::max(standing.held_excess, part(id, held - quota[id]));
-    std::int64_t counts = held;
-    if (index < past.size()) {
-      counts = (past[index].held[id] + held) / 2;
-      standing.entitled &= held <= past[index].share[id];
-    }
-    standing.excess = std::max(standing.excess, part(id, counts - quota[id]));
+    standing.held_excess = std::max(standing.held_excess, now.Part(held, quota[id], total));
+    if (has_past) standing.entitled &= held <= past[index].share[id];
+    standing.excess = std::max(standing.excess, mean.Part(counts(id, held), quota[id], total));
   }
 }
 
@@ -37,26 +41,31 @@ bool IsLess(std::int64_t excess, std::int64_t weight, std::int64_t other, std::i
          static_cast<__int128>(other) * std::max<std::int64_t>(1, weight);
 }
 
-/// Whether `is` is true of some quota along the path, what is in use of it, and what the job wants.
-template <typename Is>
-bool AnyQuota(const cluster::Store& store, cluster::QueueId queue, const cluster::Demand& wants,
-              const Is& is) {
-  return std::ranges::any_of(store.queue(queue).path, [&](cluster::QueueId charged) {
-    const cluster::QueueInfo& info = store.queue(charged);
-    return std::ranges::any_of(wants, [&](const auto& part) {
-      const auto& [id, amount] = part;
-      return is(info.quota[id], info.used[id], amount);
-    });
-  });
-}
+constexpr __int128 kParts = 1'000'000'000;
 
 }  // namespace
 
 std::int64_t ExcessPart(std::int64_t amount, std::int64_t total, std::size_t kinds) {
   if (kinds == 1) return amount;
-  constexpr __int128 kParts = 1'000'000'000;
   return static_cast<std::int64_t>(
       std::min<__int128>(kParts * kParts, kParts * amount / std::max<std::int64_t>(1, total)));
+}
+
+void BeyondQuota::See(std::int64_t amount, std::int64_t quota) {
+  if (quota <= 0) return;
+  promised_ = true;
+  if (amount <= quota) return;
+  is_over_ = true;
+  over_ = std::max(over_, static_cast<std::int64_t>(kParts * (amount - quota) / amount));
+}
+
+bool BeyondQuota::Is(std::int64_t amount, std::int64_t quota) const {
+  return Follows(quota) ? is_over_ && amount > 0 : amount > quota;
+}
+
+std::int64_t BeyondQuota::Part(std::int64_t amount, std::int64_t quota, std::int64_t total) const {
+  if (!Follows(quota)) return ExcessPart(std::max<std::int64_t>(0, amount - quota), total, kinds_);
+  return static_cast<std::int64_t>(ExcessPart(amount, total, kinds_) * __int128{over_} / kParts);
 }
 
 bool Standing::operator<(const Standing& other) const {
@@ -90,8 +99,14 @@ Standing StandingOf(const cluster::Store& store, cluster::QueueId queue,
 
 bool GoesBeyondQuota(const cluster::Store& store, cluster::QueueId queue,
                      const cluster::Demand& wants) {
-  return AnyQuota(store, queue, wants,
-                  [](auto quota, auto used, auto amount) { return used + amount > quota; });
+  return std::ranges::any_of(store.queue(queue).path, [&](cluster::QueueId charged) {
+    const cluster::QueueInfo& info = store.queue(charged);
+    BeyondQuota beyond(store.device_ids().size());
+    for (const auto& [id, amount] : wants) beyond.See(info.used[id] + amount, info.quota[id]);
+    return std::ranges::any_of(wants, [&](const auto& part) {
+      return beyond.Is(info.used[part.first] + part.second, info.quota[part.first]);
+    });
+  });
 }
 
 Standing StandingOfOwn(const cluster::Store& store, cluster::QueueId queue,

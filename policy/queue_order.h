@@ -48,6 +48,29 @@ bool Yields(const Standing& standing, const Standing& entitled);
 /// that there are (Ghodsi et al., "Dominant Resource Fairness", NSDI 2011).
 std::int64_t ExcessPart(std::int64_t amount, std::int64_t total, std::size_t kinds);
 
+/// What a queue would have beyond its quotas, of the kinds of devices that a job asks for. A quota
+/// of some of these promises the job as a whole: of the others, of which the queue has no quota,
+/// nothing is beyond as long as it stays within; and then the same part of them as of the promised
+/// kind of which most is beyond. Of a job that asks for no promised kind, all is beyond. First call
+/// See for each kind, then the others.
+class BeyondQuota {
+ public:
+  explicit BeyondQuota(std::size_t kinds) : kinds_(kinds) {}
+  /// `amount`: what the queue would have.
+  void See(std::int64_t amount, std::int64_t quota);
+  bool Is(std::int64_t amount, std::int64_t quota) const;
+  /// As `excess` of a Standing. `total`: how much of that kind there is.
+  std::int64_t Part(std::int64_t amount, std::int64_t quota, std::int64_t total) const;
+
+ private:
+  bool Follows(std::int64_t quota) const { return promised_ && quota <= 0; }
+
+  std::size_t kinds_;
+  bool promised_ = false;
+  std::int64_t over_ = 0;  ///< Billionths of what it would have of a promised kind; 0: all within.
+  bool is_over_ = false;
+};
+
 /// What fairness.halfLife orders queues by besides what they hold now, as it was at one moment.
 struct PastUse {
   struct Of {

@@ -259,5 +259,56 @@ TEST_CASE("of several kinds of devices the dominant one is shared", "[unit][poli
   CHECK(FairShares(tree)[2] == DeviceAmounts{4000, 0});
 }
 
+/// A queue with a quota of GPUs and NICs, and `count` jobs of so many GPUs and NICs.
+FairQueue Asks(const char* name, DeviceAmounts quota, DeviceAmounts job, std::int64_t count) {
+  return {.name = name,
+          .quota = std::move(quota),
+          .limit = {kNoLimit, kNoLimit},
+          .kept = {0, 0},
+          .used = {0, 0},
+          .jobs = {{std::move(job), count}}};
+}
+
+FairTree GpusAndNics(int each, std::vector<FairQueue> queues) {
+  const DeviceAmounts pool(2, each * 1000);
+  return {.total = pool, .pool = pool, .queues = std::move(queues)};
+}
+
+// A quota that names no NICs promises nothing of them, and forbids nothing.
+TEST_CASE("a quota of one kind promises jobs that ask for other kinds, too",
+          "[unit][policy][bug]") {
+  const DeviceAmounts none{0, 0};
+  const DeviceAmounts both{1000, 1000};
+  SECTION("first the quota, with what comes along") {
+    const FairTree tree =
+        GpusAndNics(8, {Asks("a", {6000, 0}, {6000, 6000}, 1), Asks("b", none, both, 8)});
+    CHECK(FairShares(tree) == std::vector<DeviceAmounts>{{6000, 6000}, {2000, 2000}});
+  }
+  SECTION("and then both by what is above quota: of the NICs as of the GPUs") {
+    const FairTree tree =
+        GpusAndNics(16, {Asks("a", {8000, 0}, both, 16), Asks("b", none, both, 16)});
+    CHECK(FairShares(tree) == std::vector<DeviceAmounts>{{12'000, 12'000}, {4000, 4000}});
+  }
+  SECTION("a queue of weight 0 has nothing else") {
+    FairTree tree = GpusAndNics(4, {Asks("a", {1000, 0}, both, 3), Asks("b", none, both, 2)});
+    tree.queues[0].weight = 0;
+    CHECK(FairShares(tree) == std::vector<DeviceAmounts>{{1000, 1000}, {2000, 2000}});
+    tree.queues[0].jobs = {{{0, 1000}, 3}};  // NICs alone are not promised
+    CHECK(FairShares(tree) == std::vector<DeviceAmounts>{{0, 0}, {2000, 2000}});
+  }
+  SECTION("below a department that names the GPUs alone") {
+    FairTree tree = GpusAndNics(8, {Asks("above", {4000, 0}, both, 0),
+                                    Asks("team", {4000, 4000}, both, 4), Asks("b", none, both, 8)});
+    tree.queues[0].jobs.clear();
+    tree.queues[1].parent = 0;
+    CHECK(FairShares(tree) == std::vector<DeviceAmounts>{{4000, 4000}, {4000, 4000}, {4000, 4000}});
+  }
+  SECTION("NICs by themselves are above the quota") {
+    const FairTree tree =
+        GpusAndNics(8, {Asks("a", {6000, 0}, {0, 1000}, 8), Asks("b", none, {0, 1000}, 8)});
+    CHECK(FairShares(tree) == std::vector<DeviceAmounts>{{0, 4000}, {0, 4000}});
+  }
+}
+
 }  // namespace
 }  // namespace berth::policy
