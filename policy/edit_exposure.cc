@@ -129,6 +129,10 @@ Next Under(const FairTree& now, const std::vector<std::string>& kinds,
   std::vector<std::vector<JobSize>> jobs;
   for (const FairQueue& queue : now.queues) jobs.push_back(queue.jobs);
   for (const Move& move : moves) {
+    if (move.from.empty()) {
+      give(place_of(move.to), move.jobs);
+      continue;
+    }
     const auto from = std::ranges::find(now.queues, move.from, &FairQueue::name);
     if (from == now.queues.end()) continue;
     const auto index = static_cast<std::size_t>(from - now.queues.begin());

@@ -22,9 +22,10 @@ struct Exposure {
   std::vector<std::pair<std::string, std::int64_t>> queues{};
 };
 
-/// Work that belongs to another queue under the next policy (cluster::QueueDirectory).
+/// Work that belongs to another queue under the next policy (cluster::QueueDirectory), or waits and
+/// is demand only then.
 struct Move {
-  std::string from;
+  std::string from;             ///< Empty: it is no demand now.
   std::string to;               ///< Empty: to no queue.
   DeviceAmounts used{};         ///< What its pods are charged now.
   std::vector<JobSize> jobs{};  ///< Its part of the demand of `from`.

@@ -151,5 +151,53 @@ TEST_CASE("an edit that shortens minRunTime is held for what is of age then", "[
   }
 }
 
+/// What of `labs`, which has no quota and uses all 72 GPUs, could be taken back with the edit,
+/// while 72 pods of `other` wait that are no demand under the policy in force.
+std::string HeldWhileOthersWait(const std::vector<config::Queue>& now,
+                                const std::vector<config::Queue>& then) {
+  World world(PolicyOf(now));
+  WaitBesideYoungLabs(world, "other", 72, /*priority=*/0);
+  CHECK(Held(world, PolicyOf(now)).empty());
+  return Held(world, PolicyOf(then));
+}
+
+// It was held only for demand of now, so that an edit which begins with it evicted at once.
+TEST_CASE("an edit is held for work that it admits", "[policy][bug]") {
+  std::vector<config::Queue> now{MakeQueue("a", {"labs"}), MakeQueue("b", {"other"}, -1, 72)};
+  const std::vector<config::Queue> then = now;
+  std::string only = "held: 72 devices";
+  SECTION("that a hold kept from starting") { now[1].hold = config::Hold::kHold; }
+  SECTION("that a hold above kept from starting") {
+    now.push_back(MakeQueue("above", {}));
+    now[1].parent = "above";
+    std::vector<config::Queue> next = now;
+    now[2].hold = config::Hold::kHold;
+    CHECK_THAT(HeldWhileOthersWait(now, next), Catch::StartsWith(only));
+    return;
+  }
+  SECTION("that is larger than a limit") { now[1].limit = {{"nvidia.com/gpu", 0}}; }
+  SECTION("that a user's cap of jobs kept from starting") {
+    now[1].max_jobs_per_user = 1;
+    only = "held: 71 devices";
+  }
+  SECTION("that the queue did not admit") { now[1].namespaces = {"nobody"}; }
+  SECTION("of a class that the queue did not admit") {
+    now[1].classes = std::vector<std::string>{"training"};
+  }
+  SECTION("that had no queue") { now.pop_back(); }
+  CHECK_THAT(HeldWhileOthersWait(now, then), Catch::StartsWith(only));
+}
+
+TEST_CASE("an edit is not held for work that it does not admit either", "[policy]") {
+  std::vector<config::Queue> now{MakeQueue("a", {"labs"}), MakeQueue("b", {"other"}, -1, 72)};
+  SECTION("in a held queue") { now[1].hold = config::Hold::kHold; }
+  SECTION("larger than a limit") { now[1].limit = {{"nvidia.com/gpu", 0}}; }
+  SECTION("of another class") { now[1].classes = std::vector<std::string>{"training"}; }
+  SECTION("by a user's cap of jobs") { now[1].max_jobs_per_user = 1; }
+  std::vector<config::Queue> then = now;
+  then[0].priority = 7;
+  CHECK(HeldWhileOthersWait(now, then).empty());
+}
+
 }  // namespace
 }  // namespace berth::server
