@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -118,6 +119,29 @@ int EmptyRoomOfBest(const PlacementRequest& request, const ShapeGroup& group, co
   return best;
 }
 
+/// Where the group asks for several kinds of devices: that the nodes that match have too few of one
+/// free, all together. nullopt: of none.
+std::optional<Verdict> ShortOfOthers(const PlacementRequest& request, const ShapeGroup& group,
+                                     const Overlay& base, FitCache& fit) {
+  const cluster::Store& store = base.store();
+  for (const auto& [id, amount] : group.shape->demand) {
+    if (std::ranges::find(store.device_ids(), id) == store.device_ids().end()) continue;
+    std::int64_t free = 0;
+    for (const auto& node : store.nodes()) {
+      if (!node->present || !fit.Fits(*group.shape, *node)) continue;
+      if (!IsOfFlavor(request, *group.shape, *node)) continue;
+      free += std::max<std::int64_t>(0, base.Free(node->index, id));
+    }
+    const std::int64_t want = amount * std::ssize(group.pods);
+    if (want <= free) continue;
+    return Verdict{.reason = ReasonId::kInsufficientDevices,
+                   .want = want,
+                   .have = free,
+                   .subject = store.resources().Name(id)};
+  }
+  return std::nullopt;
+}
+
 Verdict JudgeGroup(const PlacementRequest& request, const ShapeGroup& group, const Overlay& base,
                    FitCache& fit, const std::string& who) {
   std::vector<NodeIndex> nodes;
@@ -152,7 +176,8 @@ Verdict JudgeGroup(const PlacementRequest& request, const ShapeGroup& group, con
             .subject = base.store().resources().Name(shape.device)};
   }
   if (count.by_device < want) {
-    return {.reason = ReasonId::kFragmented, .want = want, .have = count.by_device};
+    return ShortOfOthers(request, group, base, fit)
+        .value_or(Verdict{.reason = ReasonId::kFragmented, .want = want, .have = count.by_device});
   }
   if (count.now < want) {
     return {.reason = ReasonId::kInsufficientCpuOrMemory, .want = want, .have = count.now};

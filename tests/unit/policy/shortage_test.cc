@@ -290,5 +290,19 @@ TEST_CASE("groups: the hardest to place first", "[unit][policy]") {
   CHECK(names == std::vector<std::string>{"whole", "eight", "one-more-cpu", "one", "one2", "cpu"});
 }
 
+TEST_CASE("the kind of devices that is used up is named", "[unit][policy][bug]") {
+  constexpr const char* kNic = "rdma/hca";
+  config::PolicyConfiguration policy;
+  policy.devices.push_back({.name = kNic, .kind = config::DeviceKind::kHandles});
+  Planning t(policy);
+  t.Node(MakeNode("n0").Gpu(8).Allocatable(kNic, 2000));
+  t.Pod(MakePod("u").Gpu(1).Request(kNic, "2").On("n0"));
+  const Verdict verdict = t.Place(t.Request({MakePod("p").Gpu(1).Request(kNic, "1")})).verdict;
+  CHECK(verdict.reason == ReasonId::kInsufficientDevices);
+  CHECK(verdict.subject == kNic);
+  CHECK(verdict.want == 1000);
+  CHECK(verdict.have == 0);
+}
+
 }  // namespace
 }  // namespace berth::policy
