@@ -201,9 +201,7 @@ void Drains::Order(Drain& drain, const PodInfo& pod, JobsToSuspend* jobs) {
 
 std::string Drains::ReasonOf(const Drain& drain) {
   return drain.queue.empty()
-             ? fmt::format(
-                   "other members of its gang were evicted for {}; a gang is evicted as a whole.",
-                   drain.work)
+             ? "other members of its gang were evicted; a gang is evicted as a whole."
              : fmt::format("queue {} is drained (hold: holdAndDrain).", drain.queue);
 }
 

@@ -80,17 +80,23 @@ void Engine::OnDisruptionBudget(kube::PodDisruptionBudget budget) {
   if (listener() != nullptr) listener()->OnDisruptionBudget(budget);
   const auto& budgets = store_.disruption_budgets();
   const auto known = budgets.find(budget.meta.uid);
-  // What the budget forbade before may be permitted now.
-  if (known != budgets.end() && known->second.disruptions_allowed < budget.disruptions_allowed) {
-    store_.BumpFreeGeneration();
-  }
+  const bool permits =
+      known != budgets.end() && (known->second.disruptions_allowed < budget.disruptions_allowed ||
+                                 known->second.selector != budget.selector);
   store_.UpsertDisruptionBudget(std::move(budget));
+  if (permits) BudgetsPermitMore();
 }
 
 void Engine::OnDisruptionBudgetDeleted(std::string_view uid) {
   if (listener() != nullptr) listener()->OnDisruptionBudgetDeleted(uid);
-  store_.BumpFreeGeneration();
   store_.DeleteDisruptionBudget(uid);
+  BudgetsPermitMore();
+}
+
+/// What a budget forbade before may be permitted now: all that may evict others are judged again.
+void Engine::BudgetsPermitMore() {
+  store_.BumpFreeGeneration();
+  claims_seen_ = {};
 }
 
 void Engine::OnDialectObject(kube::DialectObject object, TimePoint now) {
@@ -152,6 +158,7 @@ void Engine::TakePod(kube::Pod object, TimePoint now) {
   if (!fresh && leaving) {
     LogEnd(*known, now);
     if (!known->terminating()) NoteEnd(*known, now);
+    if (object.phase == kube::PodPhase::kSucceeded) states_[*known].succeeded = true;
   }
   NoticeRejection(object, now);
   const bool was_leaving = !fresh && known->terminating();

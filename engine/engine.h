@@ -266,6 +266,7 @@ class Engine : private cluster::StoreListener {
   void PlanPass(const cluster::PodInfo* caller, TimePoint now);
   void OrderLine();
   void WakeClaimants(TimePoint now);
+  void BudgetsPermitMore();
   void RenewPastUse(TimePoint now);
   void ReadMore(TimePoint now);
   std::size_t MostInLine() const;

@@ -101,7 +101,7 @@ bool Engine::LeavesRoomThatComes(const Workload& workload, const std::vector<con
 
 /// Other work that waits and may come to evict work of other queues: by recent shares it is within
 /// what its queue is entitled to, or may take its own queue's lower work with it. The first few of
-/// them.
+/// them, the former first: their claims need nothing else.
 std::vector<const Workload*> Engine::ClaimantsBeside(const Workload& workload, TimePoint now) {
   constexpr std::size_t kMost = 4;
   std::vector<const Workload*> claimants(claimants_.begin(), claimants_.end());
@@ -111,14 +111,18 @@ std::vector<const Workload*> Engine::ClaimantsBeside(const Workload& workload, T
   std::erase_if(claimants, [&](const Workload* other) {
     const WorkloadState& state = states_.At(*other);
     const bool may_act = !state.Pauses(now) && !other->started && !state.plan && !state.evicted;
-    if (!may_act || other->queue == workload.queue || other->queue == cluster::kNoQueue) {
-      return true;
-    }
-    // With lower work of its own queue among the victims, its claim reaches further.
-    if (store_.HoldsBelow(other->queue, other->priority)) return false;
-    const Turn turn = TurnOf(*other, store_, states_.At(*other));
-    return !policy::Exchange(shares, use, use, other->queue).MayClaim(turn.wants);
+    return !may_act || other->queue == workload.queue || other->queue == cluster::kNoQueue;
   });
+  const auto others = std::ranges::stable_partition(claimants, [&](const Workload* other) {
+    const Turn turn = TurnOf(*other, store_, states_.At(*other));
+    return policy::Exchange(shares, use, use, other->queue).MayClaim(turn.wants);
+  });
+  // With lower work of its own queue among the victims, a claim reaches further.
+  const auto reaches = [&](const Workload* other) {
+    return store_.HoldsBelow(other->queue, other->priority);
+  };
+  const auto end = std::ranges::stable_partition(others, reaches).begin();
+  claimants.erase(end, claimants.end());
   claimants.resize(std::min(claimants.size(), kMost));
   return claimants;
 }

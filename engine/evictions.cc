@@ -77,9 +77,13 @@ std::string WhoEnds(const cluster::Store& store, const Workload& workload,
     if (pod->charged_queue == workload.queue || pod->charged_queue == cluster::kNoQueue) continue;
     others.insert(store.queue(pod->charged_queue).config.name);
   }
-  const std::string count = pods.size() == 1 ? "1 pod is" : fmt::format("{} pods are", pods.size());
+  const auto own = std::ranges::count(pods, workload.queue, &PodInfo::charged_queue);
+  const auto count = [](std::ptrdiff_t number) {
+    return number == 1 ? "1 pod is" : fmt::format("{} pods are", number);
+  };
   if (others.empty()) {
-    return fmt::format("It preempts work of lower priority in its queue: {} being evicted.", count);
+    return fmt::format("It preempts work of lower priority in its queue: {} being evicted.",
+                       count(std::ssize(pods)));
   }
   std::string names;
   for (const std::string& name : others | std::views::take(kMostQueues)) {
@@ -88,8 +92,9 @@ std::string WhoEnds(const cluster::Store& store, const Workload& workload,
   if (others.size() > kMostQueues)
     names += fmt::format(" and {} more", others.size() - kMostQueues);
   return fmt::format(
-      "Its queue takes back what is used above quota and fair share in {}: {} being evicted.",
-      names, count);
+      "Its queue takes back what is used above quota and fair share in {}: {} being evicted{}.",
+      names, count(std::ssize(pods) - own),
+      own == 0 ? "" : fmt::format(", and {} of lower priority in its own queue", own));
 }
 
 }  // namespace

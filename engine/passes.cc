@@ -94,8 +94,10 @@ void Engine::OnMemberLeft(const Workload& workload, const PodInfo& pod) {
 }
 
 /// Whether the pod, which leaves the workload, was evicted by Berth or by kube-scheduler, and all
-/// others with it. In a queue that is held they would be no demand.
+/// others with it. In a queue that is held they would be no demand, and who has succeeded does not
+/// come again.
 bool Engine::IsEvictedWhole(const Workload& workload, const PodInfo& pod) const {
+  if (states_.At(pod).succeeded) return false;
   const std::string& victim_of = states_.At(pod).victim_of;
   const bool evicted = workload.gang ? !victim_of.empty() && states_.At(workload).evicted
                                      : !victim_of.empty() || IsVictimOfScheduler(pod);
@@ -345,6 +347,7 @@ void Engine::PutInLine(std::span<const Workload* const> workloads, TimePoint now
       active_.Put(*workload, TurnOf(*workload, store_, states_.At(*workload)));
     } else {
       if (workload->started) TakeMarked(*workload);  // it lacks no member that could be placed
+      claimants_.erase(workload);
       active_.KeepAwake(*workload);
       shown_.Update(*workload, now);
     }

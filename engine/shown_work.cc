@@ -238,20 +238,29 @@ bool ShownWork::TakeFrom(const Line& line, policy::QuotaView& view, std::optiona
   return false;
 }
 
+/// Whether the gate alone keeps it from starting without the rest of its gang: kube-scheduler does
+/// not ask Berth about a pod without devices.
+bool ShownWork::StaysGated(const Workload& workload, const PodInfo& pod) {
+  return workload.gang && !pod.shape->asks_device;
+}
+
+/// Those that may be shown.
 std::vector<const PodInfo*> ShownWork::GatedOf(const Workload& workload) const {
   std::vector<const PodInfo*> pods;
-  std::ranges::copy_if(workload.members, std::back_inserter(pods),
-                       [this](const PodInfo* pod) { return Waits(*pod) && IsGated(*pod); });
+  std::ranges::copy_if(workload.members, std::back_inserter(pods), [&](const PodInfo* pod) {
+    return Waits(*pod) && IsGated(*pod) && !StaysGated(workload, *pod);
+  });
   return pods;
 }
 
 /// The first pods behind the gate, as many as the workload needs to start beside its pods without a
-/// gate. Empty: there are fewer.
+/// gate and those that stay gated. Empty: there are fewer.
 std::vector<const PodInfo*> ShownWork::LeastOf(const Workload& workload) const {
   std::vector<const PodInfo*> pods = GatedOf(workload);
-  const auto ungated = std::ranges::count_if(
-      workload.members, [this](const PodInfo* pod) { return Waits(*pod) && !IsGated(*pod); });
-  const auto needed = std::max<std::ptrdiff_t>(1, workload.Missing() - ungated);
+  const auto others = std::ranges::count_if(workload.members, [&](const PodInfo* pod) {
+    return Waits(*pod) && (!IsGated(*pod) || StaysGated(workload, *pod));
+  });
+  const auto needed = std::max<std::ptrdiff_t>(1, workload.Missing() - others);
   pods.resize(std::ssize(pods) < needed ? 0 : static_cast<std::size_t>(needed));
   return pods;
 }

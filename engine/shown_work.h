@@ -65,6 +65,7 @@ class ShownWork {
   bool MayShow(cluster::QueueId queue) const;
   bool WaitsForNodes(const cluster::Workload& workload) const;
   std::int64_t LeftOf(const policy::QuotaView& view, cluster::QueueId queue) const;
+  static bool StaysGated(const cluster::Workload& workload, const cluster::PodInfo& pod);
   std::vector<const cluster::PodInfo*> GatedOf(const cluster::Workload& workload) const;
   std::vector<const cluster::PodInfo*> LeastOf(const cluster::Workload& workload) const;
   /// Pods that are covered, and on nodes of which flavor.

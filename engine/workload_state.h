@@ -224,6 +224,7 @@ struct MemberState {
   TimePoint spared_until = 0;  ///< No victim before that: its eviction was refused.
   TimePoint evict_at = 0;      ///< It was told that it is evicted then; 0: it was not told.
   TimePoint bound_at = 0;  ///< When it was seen to be bound; 0: not yet, or bound before we looked.
+  bool succeeded = false;  ///< The store has it as it was before that: it is about to be gone.
 };
 
 /// The states of all workloads and pods that the store knows. References stay valid until the

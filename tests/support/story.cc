@@ -297,6 +297,7 @@ std::string Story::OverCap() {
 std::string Story::TornGang() {
   for (const auto& [key, workload] : world_.store().workloads()) {
     if (!workload.gang || disturbed_.contains(workload.name)) continue;
+    if (world_.engine().StateOf(workload).evicted) continue;  // all of it ends
     // Members without devices run at any time: they make no calls to Berth.
     int on_the_way = 0;
     int managed = 0;

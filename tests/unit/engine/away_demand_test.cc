@@ -80,6 +80,27 @@ TEST_CASE("a job that is there again counts once", "[unit][engine]") {
   CHECK(w.Share() == 5);
 }
 
+TEST_CASE("a victim that succeeds before its eviction is accepted is no demand any more",
+          "[unit][engine]") {
+  World w(MakeBorrowing({MakeQueue("b", {"b"}), MakeQueue("c", {"c"})}));
+  w.Add(MakeNode("n").Gpu(8));
+  w.Start();
+  w.Add(MakePod("low").Ns("b").Gpu(6).OfJob("low").On("n"));
+  w.Tick();
+  w.Add(MakePod("high").Ns("b").Gpu(5).Gated().Priority(10));
+  w.HoldEvictions();
+  w.Tick();
+  w.CarryOutEvictions();  // the dry run
+  w.Tick();
+  REQUIRE(w.LogOf("evict ").size() == 1);
+  REQUIRE_FALSE(w.pod("low").meta.deletion);
+  w.Change("low", [](kube::Pod& pod) { pod.phase = kube::PodPhase::kSucceeded; });
+  w.Tick();
+  const policy::FairShareTable& shares = w.engine().FairShares(w.now());
+  const policy::Claimant b{.queue = w.store().FindQueue("b")};
+  CHECK(shares.Share(w.store(), b, w.store().device_ids().front()) == 5 * cluster::kMilli);
+}
+
 TEST_CASE("an edit of the policy forgets what is away", "[unit][engine]") {
   Away w(/*by_controller=*/true);
   w.Reload(MakeBorrowing({MakeQueue("c", {"c"}), MakeQueue("b", {"b"})}));

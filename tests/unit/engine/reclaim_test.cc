@@ -13,6 +13,7 @@ namespace berth::engine {
 namespace {
 
 using testing::MakeBorrowing;
+using testing::MakeBudget;
 using testing::MakeNode;
 using testing::MakePod;
 using testing::MakeQueue;
@@ -53,6 +54,51 @@ TEST_CASE("a single pod takes back room, and is released when its victims are go
   CHECK(w.LogOf("release y").size() == 1);
   w.Schedule();
   CHECK_FALSE(w.NodeOf("y").empty());
+  CHECK(w.evictions() == 8);
+}
+
+// The quota of b names the GPUs alone, and its pod asks for a NIC, too. `a` holds all of both.
+TEST_CASE("a quota of GPUs is taken back for work that asks for other devices, too",
+          "[unit][engine][bug]") {
+  constexpr const char* kNic = "example.com/nic";
+  config::PolicyConfiguration policy = Reclaim::Queues(-1, 8);
+  policy.devices.push_back({.name = kNic, .kind = config::DeviceKind::kWhole});
+  World w(policy);
+  w.Add(MakeNode("n").Gpu(8).Allocatable(kNic, 8000));
+  for (int i = 0; i < 8; ++i) {
+    w.Add(MakePod(fmt::format("x{}", i)).Ns("a").Gpu(1).Request(kNic, "1").On("n"));
+  }
+  w.Start();
+  w.Add(Reclaim::Mine("y", 4).Request(kNic, "4"));
+  w.Tick();
+  CHECK(w.LogOf("evict ").size() == 4);
+}
+
+// Nothing else happens that would have the claim judged again.
+TEST_CASE("a claim is judged again when a budget permits more", "[unit][engine][bug]") {
+  Reclaim w;
+  for (int i = 0; i < 16; ++i) {
+    w.Change(fmt::format("x{}", i), [](kube::Pod& pod) { pod.meta.labels["app"] = "x"; });
+  }
+  kube::PodDisruptionBudget budget = MakeBudget("b", "app", "x", 0);
+  budget.meta.ns = "a";
+  w.engine().OnDisruptionBudget(budget);
+  w.Add(Reclaim::Mine("y", 8));
+  w.Tick();
+  w.Advance(60'000);
+  REQUIRE(w.LogOf("try ").empty());
+  const int how = GENERATE(0, 1, 2);
+  if (how == 0) {
+    budget.disruptions_allowed = 8;
+    w.engine().OnDisruptionBudget(budget);
+  } else if (how == 1) {
+    budget.selector = MakeBudget("b", "app", "other", 0).selector;
+    w.engine().OnDisruptionBudget(budget);
+  } else {
+    w.engine().OnDisruptionBudgetDeleted(budget.meta.uid);
+  }
+  w.Tick();
+  w.Advance(2'000);
   CHECK(w.evictions() == 8);
 }
 
