@@ -168,7 +168,7 @@ TEST_CASE("an edit is held for work that it admits", "[policy][bug]") {
   std::string only = "held: 72 devices";
   SECTION("that a hold kept from starting") { now[1].hold = config::Hold::kHold; }
   SECTION("that a hold above kept from starting") {
-    now.push_back(MakeQueue("above", {}));
+    now.push_back(MakeQueue("above", {}, -1, 72));
     now[1].parent = "above";
     std::vector<config::Queue> next = now;
     now[2].hold = config::Hold::kHold;
