@@ -139,7 +139,7 @@ std::optional<Reservation> Chooser::Start(std::span<const VictimJob* const> jobs
   Pods evicted = Running(jobs);
   if (BreaksBudgets(evicted, view_.store)) return std::nullopt;
   std::optional<Reservation> reserve = Find(jobs, minimum_, kAnySearches);
-  if (!reserve || ExchangesAmongEquals(jobs)) return std::nullopt;
+  if (!reserve || ExchangesAmongEquals(jobs, *reserve)) return std::nullopt;
   reserve = WithMoreMembers(jobs, *std::move(reserve));
   reserve->evicts = std::move(evicted);
   SortOut(*reserve, jobs);
@@ -197,11 +197,17 @@ std::optional<Reservation> Chooser::Find(std::span<const VictimJob* const> jobs,
 /// Whether its own lower work would end only so that its queue ranks higher than one that loses:
 /// for the room that job is not needed, and the queue is entitled to it, so that it would come
 /// back, and equals would have exchanged room.
-bool Chooser::ExchangesAmongEquals(std::span<const VictimJob* const> jobs) {
+bool Chooser::ExchangesAmongEquals(std::span<const VictimJob* const> jobs,
+                                   const Reservation& start) {
   const auto is_own = [&](const VictimJob* job) { return job->queue == for_.workload.queue; };
-  if (std::ranges::all_of(jobs, is_own)) return false;
+  if (std::ranges::all_of(jobs, is_own) || std::ranges::none_of(jobs, is_own)) return false;
+  const Losses all = LossesOf(jobs);
+  const auto claim =
+      for_.exchange->ClaimOf(start.placed, all.list, for_.exchange->UseWithout(all.list));
+  if (claim == policy::Claim::kQuota) return false;  // which is for no rank
+  const std::set<const VictimJob*> needed = Needed({jobs.begin(), jobs.end()});
   return std::ranges::any_of(jobs, [&](const VictimJob* own) {
-    if (!is_own(own) || !own->runs) return false;
+    if (!is_own(own) || !own->runs || needed.contains(own)) return false;
     Jobs others;
     std::ranges::copy_if(jobs, std::back_inserter(others),
                          [&](const VictimJob* job) { return job != own && !IsBefore(*own, *job); });

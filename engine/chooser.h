@@ -85,7 +85,7 @@ class Chooser {
   /// elsewhere all may. `most`: searches in this decision.
   std::optional<Reservation> Find(std::span<const VictimJob* const> jobs,
                                   const std::vector<const cluster::PodInfo*>& members, int most);
-  bool ExchangesAmongEquals(std::span<const VictimJob* const> jobs);
+  bool ExchangesAmongEquals(std::span<const VictimJob* const> jobs, const Reservation& start);
   /// The same with more members than the minimum, as many as may start at once.
   Reservation WithMoreMembers(std::span<const VictimJob* const> jobs, Reservation reserve);
   Ended EndedWith(std::span<const VictimJob* const> jobs) const;

@@ -79,11 +79,12 @@ std::string WhoEnds(const cluster::Store& store, const Workload& workload,
   }
   const auto own = std::ranges::count(pods, workload.queue, &PodInfo::charged_queue);
   const auto count = [](std::ptrdiff_t number) {
-    return number == 1 ? "1 pod is" : fmt::format("{} pods are", number);
+    return number == 1 ? "1 pod" : fmt::format("{} pods", number);
   };
+  const char* const verb = pods.size() == 1 ? "is" : "are";
   if (others.empty()) {
-    return fmt::format("It preempts work of lower priority in its queue: {} being evicted.",
-                       count(std::ssize(pods)));
+    return fmt::format("It preempts work of lower priority in its queue: {} {} to be evicted.",
+                       count(std::ssize(pods)), verb);
   }
   std::string names;
   for (const std::string& name : others | std::views::take(kMostQueues)) {
@@ -91,10 +92,11 @@ std::string WhoEnds(const cluster::Store& store, const Workload& workload,
   }
   if (others.size() > kMostQueues)
     names += fmt::format(" and {} more", others.size() - kMostQueues);
+  const std::string beside =
+      own == 0 ? "" : fmt::format(", and {} of lower priority in its own queue,", count(own));
   return fmt::format(
-      "Its queue takes back what is used above quota and fair share in {}: {} being evicted{}.",
-      names, count(std::ssize(pods) - own),
-      own == 0 ? "" : fmt::format(", and {} of lower priority in its own queue", own));
+      "Its queue takes back what is used above quota and fair share in {}: {}{} {} to be evicted.",
+      names, count(std::ssize(pods) - own), beside, verb);
 }
 
 }  // namespace

@@ -241,7 +241,7 @@ bool ShownWork::TakeFrom(const Line& line, policy::QuotaView& view, std::optiona
 /// Whether the gate alone keeps it from starting without the rest of its gang: kube-scheduler does
 /// not ask Berth about a pod without devices.
 bool ShownWork::StaysGated(const Workload& workload, const PodInfo& pod) {
-  return workload.gang && !pod.shape->asks_device;
+  return workload.gang && !workload.started && !pod.shape->asks_device;
 }
 
 /// Those that may be shown.

@@ -344,16 +344,27 @@ Standing Exchange::StandingOf(const QuotaView& view, Claimant of,
   return standing;
 }
 
+/// However much of each kind it would lose.
+Standing Exchange::HighestStandingOf(Claimant of) const {
+  Standing highest = StandingOf(running_, of, {});
+  for (const ResourceId id : store().device_ids()) {
+    const Standing by_kind = StandingOf(running_, of, {{id, 0}});
+    highest.beyond |= by_kind.beyond;
+    highest.excess = std::max(highest.excess, by_kind.excess);
+  }
+  return highest;
+}
+
 bool Exchange::Holds(Claim claim, QueueId loser, const QuotaView& after,
-                     const cluster::Demand& asked, const cluster::Demand& of_loser,
-                     bool placed) const {
+                     const cluster::Demand& asked, const cluster::Demand* lost, bool placed) const {
   const std::vector<Claimant> ours = shares_->PathOf(store(), claimant_);
   const std::vector<Claimant> theirs = shares_->PathOf(store(), loser);
   const std::vector<Claimant> below = BelowAncestor(ours, theirs);
   if (!IsWithin(after, below, asked, claim, placed)) return false;
-  return claim == Claim::kQuota || IsOverCap(loser, asked) ||
-         StandingOf(after, below.back(), asked) <
-             StandingOf(running_, BelowAncestor(theirs, ours).back(), of_loser);
+  if (claim == Claim::kQuota || IsOverCap(loser, asked)) return true;
+  const Claimant of = BelowAncestor(theirs, ours).back();
+  return StandingOf(after, below.back(), asked) <
+         (lost == nullptr ? HighestStandingOf(of) : StandingOf(running_, of, *lost));
 }
 
 /// Whether a queue that the claimant is not charged to, on the path of `loser`, has more in use
@@ -370,16 +381,22 @@ bool Exchange::IsOverCap(QueueId loser, const cluster::Demand& asked) const {
 }
 
 Claim Exchange::ClaimOf(const QuotaView& after, std::span<const Loss> losses,
-                        const cluster::Demand& asked, const cluster::Demand& of_losers,
-                        bool placed) const {
-  std::set<QueueId> losers;
+                        const cluster::Demand& asked, bool placed) const {
+  std::map<QueueId, cluster::Demand> losers;  // with what they lose
   for (const Loss& loss : losses) {
-    if (loss.queue != claimant_) losers.insert(loss.queue);
+    if (loss.queue == claimant_) continue;
+    cluster::Demand& lost = losers[loss.queue];
+    for (const auto& part : ChargedDevices(store(), loss.pods)) {
+      if (AmountOf(lost, part.first) == 0) lost.push_back(part);
+    }
+  }
+  for (auto& [queue, lost] : losers) {
+    if (lost.empty()) lost = asked;  // it loses no devices, or only what is planned
   }
   for (const Claim claim : {Claim::kQuota, Claim::kFairShare}) {
     if (claim == Claim::kFairShare && !losers.empty() && !KeepsTotals(losses)) break;
-    const bool holds = std::ranges::all_of(losers, [&](QueueId loser) {
-      return Holds(claim, loser, after, asked, of_losers, placed);
+    const bool holds = std::ranges::all_of(losers, [&](const auto& loser) {
+      return Holds(claim, loser.first, after, asked, &loser.second, placed);
     });
     if (holds) return claim;
   }
@@ -421,7 +438,7 @@ Claim Exchange::ClaimOf(std::span<const Placed> placed, std::span<const Loss> lo
                         QuotaView use) const {
   const cluster::Demand asked = AskedBy(placed);
   use.Take(claimant_, asked);
-  return ClaimOf(use, losses, asked, asked, /*placed=*/true);
+  return ClaimOf(use, losses, asked, /*placed=*/true);
 }
 
 bool Exchange::IsEntitled(std::span<const Placed> placed, std::span<const Loss> losses,
@@ -436,16 +453,10 @@ bool Exchange::IsEntitled(std::span<const Placed> placed, std::span<const Loss> 
   });
 }
 
-cluster::Demand Exchange::AllKinds() const {
-  cluster::Demand all;
-  for (const ResourceId id : store().device_ids()) all.emplace_back(id, 0);
-  return all;
-}
-
 Claim Exchange::BestClaimOf(const cluster::Demand& wants, std::span<const Loss> losses,
                             QuotaView use) const {
   use.Take(claimant_, wants);
-  return ClaimOf(use, losses, wants, AllKinds(), /*placed=*/false);
+  return ClaimOf(use, losses, wants, /*placed=*/false);
 }
 
 bool Exchange::MayClaim(const cluster::Demand& wants) const {
@@ -536,10 +547,7 @@ bool Losable::IsWhole(const Loss& loss) {
 }
 
 Reach::Reach(const Exchange& exchange, cluster::Demand wants, std::span<const Loss> all)
-    : exchange_(&exchange),
-      wants_(std::move(wants)),
-      of_losers_(exchange.AllKinds()),
-      after_(Without(exchange.now_, all)) {
+    : exchange_(&exchange), wants_(std::move(wants)), after_(Without(exchange.now_, all)) {
   after_.Take(exchange.claimant_, wants_);
 }
 
@@ -547,7 +555,7 @@ Claim Reach::Of(QueueId loser) {
   const auto [known, fresh] = known_.try_emplace(loser, Claim::kNone);
   if (!fresh) return known->second;
   for (const Claim claim : {Claim::kFairShare, Claim::kQuota}) {
-    if (exchange_->Holds(claim, loser, after_, wants_, of_losers_, /*placed=*/false))
+    if (exchange_->Holds(claim, loser, after_, wants_, /*lost=*/nullptr, /*placed=*/false))
       known->second = claim;
   }
   return known->second;

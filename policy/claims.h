@@ -169,19 +169,18 @@ class Exchange {
                 Claim claim, bool placed) const;
   bool IsWithin(const QuotaView& view, Claimant of, const cluster::Demand& asked,
                 cluster::ResourceId id, Claim claim, bool placed) const;
+  Standing HighestStandingOf(Claimant of) const;
   /// Whether the claim holds against that queue. `after`: use once all is done. `asked`: what the
-  /// job is charged. `of_loser`: with the kinds of devices that count for the other queue.
-  /// `placed`: it is charged on known nodes; otherwise on nodes of whatever flavor is best.
+  /// job is charged. `lost`: what that queue would lose, of which the kinds of devices count for
+  /// its rank; null: not known yet. `placed`: the job is charged on known nodes; otherwise on nodes
+  /// of whatever flavor is best.
   bool Holds(Claim claim, cluster::QueueId loser, const QuotaView& after,
-             const cluster::Demand& asked, const cluster::Demand& of_loser, bool placed) const;
+             const cluster::Demand& asked, const cluster::Demand* lost, bool placed) const;
   Claim ClaimOf(const QuotaView& after, std::span<const Loss> losses, const cluster::Demand& asked,
-                const cluster::Demand& of_losers, bool placed) const;
+                bool placed) const;
   /// Whether the queues that lose keep their quota and fair share in total, on nodes of whatever
   /// flavor.
   bool KeepsTotals(std::span<const Loss> losses) const;
-  /// On nodes with several kinds of devices a job may be charged more than it wants: where it is
-  /// not known which node, all kinds count for the queues that lose.
-  cluster::Demand AllKinds() const;
 
   const FairShareTable* shares_;
   QuotaView now_;
@@ -218,7 +217,6 @@ class Reach {
  private:
   const Exchange* exchange_;
   cluster::Demand wants_;
-  cluster::Demand of_losers_;
   QuotaView after_;  ///< Once all of it is gone, and the job runs.
   std::map<cluster::QueueId, Claim> known_;
 };

@@ -317,8 +317,14 @@ DeviceAmounts Sharing::CountIdle(Node& at, const DeviceAmounts& below) {
 
 void Sharing::Take(int leaf) {
   const DeviceAmounts& step = node(leaf).jobs->step();
+  bool by_parent = false;
   for (std::size_t kind = 0; kind < kinds(); ++kind) {
-    if (IsBeyond(node(leaf), kind, step[kind])) node(leaf).unearned[kind] += step[kind];
+    if (!IsBeyond(node(leaf), kind, step[kind])) continue;
+    node(leaf).unearned[kind] += step[kind];
+    by_parent = true;
+  }
+  for (std::size_t kind = 0; by_parent && kind < kinds(); ++kind) {  // what comes with it
+    if (node(leaf).covered[kind] == 0) node(leaf).unearned[kind] += step[kind];
   }
   DeviceAmounts below(keeps_ ? kinds() : 0);
   for (int index = leaf; index != kNobody; index = node(index).parent) {

@@ -39,7 +39,14 @@ WholeJobs::WholeJobs(std::vector<JobSize> jobs, DeviceAmounts quota, DeviceAmoun
     if (count <= 0 || std::ranges::all_of(devices, [](auto amount) { return amount == 0; })) {
       continue;
     }
-    sizes_.push_back({.devices = devices, .part = DominantPart(devices, total_), .count = count});
+    bool promised = false;
+    for (std::size_t kind = 0; kind < devices.size(); ++kind) {
+      promised |= devices[kind] > 0 && quota_[kind] > 0;
+    }
+    sizes_.push_back({.devices = devices,
+                      .part = DominantPart(devices, total_),
+                      .count = count,
+                      .promised = promised});
     number += count;
   }
   std::ranges::sort(sizes_, [](const Size& a, const Size& b) {
@@ -64,6 +71,13 @@ std::int64_t WholeJobs::AmountAt(std::size_t kind, __int128 level) const {
       std::min<__int128>(amount, std::numeric_limits<std::int64_t>::max()));
 }
 
+/// Whether the level says how much of the kind the jobs may have. Not of a kind without quota, if
+/// they ask for one that has some: that quota promises the whole job (BeyondQuota in
+/// queue_order.h).
+bool WholeJobs::IsBound(const Size& size, std::size_t kind) const {
+  return size.devices[kind] > 0 && (quota_[kind] > 0 || !size.promised);
+}
+
 /// Sets `next` of each size, and the step.
 void WholeJobs::FillTo(__int128 level) {
   DeviceAmounts left(total_.size());
@@ -74,7 +88,9 @@ void WholeJobs::FillTo(__int128 level) {
   for (Size& size : sizes_) {
     size.next = size.count;
     for (std::size_t kind = 0; kind < left.size(); ++kind) {
-      if (size.devices[kind] > 0) size.next = std::min(size.next, left[kind] / size.devices[kind]);
+      if (!IsBound(size, kind)) continue;
+      const std::int64_t most = std::max<std::int64_t>(0, left[kind]) / size.devices[kind];
+      size.next = std::min(size.next, most);
     }
     for (std::size_t kind = 0; kind < left.size(); ++kind) {
       left[kind] -= size.next * size.devices[kind];
@@ -93,7 +109,7 @@ bool WholeJobs::RaiseLevel() {
     __int128 needed = 0;
     for (std::size_t kind = 0; kind < before.size(); ++kind) {
       before[kind] += size.taken * size.devices[kind];
-      if (size.devices[kind] == 0) continue;
+      if (!IsBound(size, kind)) continue;
       needed = std::max(needed, LevelFor(kind, before[kind] + size.devices[kind]));
     }
     if (size.taken == size.count || needed >= level) continue;

@@ -52,6 +52,7 @@ class WholeJobs {
     std::int64_t count;
     std::int64_t taken = 0;
     std::int64_t next = 0;  ///< How many are taken at the next level.
+    bool promised = false;  ///< They ask for a kind that has a quota.
   };
 
   void FindNext();
@@ -60,6 +61,7 @@ class WholeJobs {
   __int128 LevelFor(std::size_t kind, std::int64_t amount) const;
   std::int64_t AmountAt(std::size_t kind, __int128 level) const;
   void FillTo(__int128 level);
+  bool IsBound(const Size& size, std::size_t kind) const;
 
   std::vector<Size> sizes_;  ///< The largest first.
   DeviceAmounts quota_;

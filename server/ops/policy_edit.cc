@@ -14,6 +14,7 @@
 #include "cluster/plan_claim.h"
 #include "cluster/queue_directory.h"
 #include "cluster/queue_refusal.h"
+#include "engine/decide.h"
 #include "engine/victims.h"
 #include "policy/edit_exposure.h"
 #include "policy/quota.h"
@@ -129,16 +130,23 @@ class AdmittedReader {
     policy::DeviceAmounts devices;
     for (const cluster::ResourceId id : store.device_ids()) devices.push_back(asked[id]);
     if (std::ranges::all_of(devices, [](std::int64_t amount) { return amount == 0; })) return;
-    const bool queued = workload.queue != cluster::kNoQueue && workload.faulty.empty();
+    // Pods that are refused alone do not keep the others from being demand.
+    const bool queued = workload.queue != cluster::kNoQueue &&
+                        std::ranges::count_if(pods, [](const auto* pod) {
+                          return pod->refusal.reason == cluster::ReasonId::kNone;
+                        }) >= min;
     // Limits of another kind, on a flavor say, are not looked at.
     if (limited && (FitsNow(store, workload.queue, asked) || !FitsThen(store, *to, asked))) return;
     if (!queued || limited || store.queue(workload.queue).held_by != cluster::kNoQueue) {
       jobs_[to->name].push_back({.devices = std::move(devices)});
     } else if (IsCapLoosened(store.queue(workload.queue).config, *to)) {
-      const std::int64_t left = store.queue(workload.queue).config.max_jobs_per_user -
-                                policy::QuotaView(store).Jobs(workload.queue, workload.user);
+      const std::int64_t most = store.queue(workload.queue).config.max_jobs_per_user;
+      const policy::QuotaView use(store);
+      if (use.HasJob(workload.queue, workload.user, workload.key)) return;
       Capped& capped = capped_[{to->name, workload.user}];
-      if (capped.seen++ >= left) capped.jobs.push_back({.devices = std::move(devices)});
+      capped.most = most;
+      const bool counts = capped.seen++ < most - use.Jobs(workload.queue, workload.user);
+      if (!counts) capped.jobs.push_back({.devices = std::move(devices)});
     }
   }
 
@@ -150,9 +158,11 @@ class AdmittedReader {
     };
     for (const auto& [to, jobs] : jobs_) append(to, jobs);
     for (const auto& [of, capped] : capped_) {
-      const std::int64_t most = by_name_.at(of.first)->max_jobs_per_user;
+      const std::int64_t next = by_name_.at(of.first)->max_jobs_per_user;
       std::vector<policy::JobSize> jobs = capped.jobs;
-      if (most > 0 && std::ssize(jobs) > most) jobs.resize(static_cast<std::size_t>(most));
+      if (next > 0 && std::ssize(jobs) > next - capped.most) {
+        jobs.resize(static_cast<std::size_t>(next - capped.most));
+      }
       append(of.first, jobs);
     }
   }
@@ -160,6 +170,7 @@ class AdmittedReader {
  private:
   /// Jobs of one user in a queue that caps them now: those that its cap leaves no place.
   struct Capped {
+    std::int64_t most = 0;  ///< The cap of now.
     std::int64_t seen = 0;
     std::vector<policy::JobSize> jobs{};
   };
@@ -168,13 +179,13 @@ class AdmittedReader {
   static std::vector<const cluster::PodInfo*> Waiting(const cluster::Workload& workload) {
     std::vector<const cluster::PodInfo*> pods = workload.Unplaced();
     std::ranges::copy_if(workload.faulty, std::back_inserter(pods), [](const auto* pod) {
-      return pod->refusal.reason == cluster::ReasonId::kQueueNotAllowed && !pod->bound();
+      const cluster::ReasonId reason = pod->refusal.reason;
+      const bool by_queue = reason == cluster::ReasonId::kQueueNotAllowed ||
+                            reason == cluster::ReasonId::kUnknownQueue;
+      return by_queue && !pod->bound();
     });
     std::erase_if(pods, [](const cluster::PodInfo* pod) {
-      return pod->terminating() || pod->claims == nullptr ||
-             std::ranges::any_of(pod->object.scheduling_gates, [](const std::string& gate) {
-               return gate != cluster::kAdmissionGate;
-             });
+      return pod->terminating() || pod->claims == nullptr || engine::HasForeignGate(*pod);
     });
     return pods;
   }

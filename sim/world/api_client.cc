@@ -166,7 +166,9 @@ void ApiClient::CutOff() {
   life_.Renew();
   for (const auto& [number, call] : std::exchange(calls_, {})) {
     call->attempts.Lost(/*maybe_sent=*/true);
-    call->done({.outcome = call->attempts.GivenUp(), .message = "cut off"});
+    const WriteOutcome outcome = call->attempts.GivenUp();
+    if (outcome == WriteOutcome::kUnknown) unknown_at_ = env_.now();
+    call->done({.outcome = outcome, .message = "cut off"});
   }
 }
 

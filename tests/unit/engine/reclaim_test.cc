@@ -74,6 +74,24 @@ TEST_CASE("a quota of GPUs is taken back for work that asks for other devices, t
   CHECK(w.LogOf("evict ").size() == 4);
 }
 
+// a has a quota of GPUs, and its pods hold NICs alone, which are above that.
+TEST_CASE("a quota of GPUs protects no pods that hold other devices alone", "[unit][engine][bug]") {
+  constexpr const char* kNic = "example.com/nic";
+  config::PolicyConfiguration policy = Reclaim::Queues(8, -1);
+  policy.devices.push_back({.name = kNic, .kind = config::DeviceKind::kWhole});
+  World w(policy);
+  w.Add(MakeNode("n").Gpu(8).Allocatable(kNic, 8000));
+  for (int i = 0; i < 8; ++i) {
+    w.Add(MakePod(fmt::format("x{}", i)).Ns("a").Request(kNic, "1").On("n"));
+  }
+  w.Start();
+  PodBuilder y = MakePod("y").Ns("b").Request(kNic, "1").Gated();
+  if (GENERATE(false, true)) y.Gpu(1);
+  w.Add(y);
+  w.Tick();
+  CHECK(w.LogOf("evict ").size() == 1);
+}
+
 // Nothing else happens that would have the claim judged again.
 TEST_CASE("a claim is judged again when a budget permits more", "[unit][engine][bug]") {
   Reclaim w;

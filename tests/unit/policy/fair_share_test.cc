@@ -303,6 +303,14 @@ TEST_CASE("a quota of one kind promises jobs that ask for other kinds, too",
     tree.queues[1].parent = 0;
     CHECK(FairShares(tree) == std::vector<DeviceAmounts>{{4000, 4000}, {4000, 4000}, {4000, 4000}});
   }
+  SECTION("also beside jobs of other sizes") {
+    for (const DeviceAmounts& other : {DeviceAmounts{1000, 0}, DeviceAmounts{0, 1000}}) {
+      FairTree tree = GpusAndNics(8, {Asks("z", {6000, 0}, {6000, 6000}, 1),
+                                      Asks("b", none, both, 8), Asks("c", none, both, 8)});
+      tree.queues[0].jobs.push_back({other, 1});
+      CHECK(FairShares(tree)[0] == DeviceAmounts{6000, 6000});
+    }
+  }
   SECTION("NICs by themselves are above the quota") {
     const FairTree tree =
         GpusAndNics(8, {Asks("a", {6000, 0}, {0, 1000}, 8), Asks("b", none, {0, 1000}, 8)});

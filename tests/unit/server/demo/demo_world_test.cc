@@ -71,7 +71,7 @@ TEST_CASE("a job of higher priority takes the room of its queue, and both read w
   CHECK(eviction.to_beneficiary.pod == "research/urgent-0");
   CHECK(eviction.to_beneficiary.reason == "WaitingForVictims");
   CHECK(eviction.to_beneficiary.note ==
-        "It preempts work of lower priority in its queue: 4 pods are being evicted.");
+        "It preempts work of lower priority in its queue: 4 pods are to be evicted.");
   CHECK(t.world->auditor().evicted() == 4);
   CHECK(t.world->auditor().violations().empty());
 }
@@ -91,7 +91,7 @@ TEST_CASE("a lender takes its quota back, and both read why", "[demo]") {
   CHECK(
       eviction.to_beneficiary.note ==
       "Its queue takes back what is used above quota and fair share in queue research: 6 pods are "
-      "being evicted.");
+      "to be evicted.");
   CHECK(t.world->auditor().evicted() == 6);
   CHECK(t.world->auditor().violations().empty());
 }

@@ -199,5 +199,46 @@ TEST_CASE("an edit is not held for work that it does not admit either", "[policy
   CHECK(HeldWhileOthersWait(now, then).empty());
 }
 
+TEST_CASE("an edit is held for work whose label names a queue that comes with it",
+          "[policy][bug]") {
+  const std::vector<config::Queue> now{MakeQueue("a", {"labs"})};
+  World world(PolicyOf(now));
+  for (int i = 0; i < 72; ++i) {
+    world.Add(MakePod(fmt::format("w{}", i)).Ns("other").Gpu(1).Queue("b").Gated());
+  }
+  RunYoungLabs(world);
+  world.Start();
+  CHECK_THAT(Held(world, PolicyOf({now[0], MakeQueue("b", {"other"}, -1, 72)})),
+             Catch::StartsWith("held: 72 devices"));
+}
+
+// Of the 72 jobs of the user 6 count now, and one more then.
+TEST_CASE("an edit that raises a user's cap admits no more than that", "[policy]") {
+  std::vector<config::Queue> queues{MakeQueue("a", {"labs"}), MakeQueue("b", {"other"}, -1, 72)};
+  queues[1].max_jobs_per_user = 6;
+  World world(PolicyOf(queues));
+  WaitBesideYoungLabs(world, "other", 72, /*priority=*/0);
+  queues[1].max_jobs_per_user = 7;
+  config::PolicyConfiguration next = PolicyOf(queues);
+  next.eviction.max_per_edit = 1;
+  CHECK(Held(world, next).empty());
+  next.eviction.max_per_edit = 0;
+  CHECK_THAT(Held(world, next), Catch::StartsWith("held: 1 devices"));
+}
+
+// A pod that is refused alone beside a complete gang: the gang is demand as it is.
+TEST_CASE("an edit is not held for a gang of which one pod is refused", "[policy][bug]") {
+  std::vector<config::Queue> queues{MakeQueue("a", {"labs"}), MakeQueue("b", {"other"}, -1, 72)};
+  World world(PolicyOf(queues));
+  for (int i = 0; i < 72; ++i) {
+    world.Add(MakePod(fmt::format("g-{}", i)).Ns("other").Gpu(1).Gang("g", 72).Gated());
+  }
+  world.Add(MakePod("odd").Ns("other").Gpu(1).Gang("g", 3).Gated());
+  RunYoungLabs(world);
+  world.Start();
+  queues[0].priority = 7;
+  CHECK(Held(world, PolicyOf(queues)).empty());
+}
+
 }  // namespace
 }  // namespace berth::server
