@@ -244,7 +244,9 @@ void Checker::RememberTold(const HostDriver& host, const cluster::PodInfo& pod, 
   if (pod.charged_queue != cluster::kNoQueue) {
     const auto& queue = store.queue(pod.charged_queue).config.name;
     const WatchStream& stream = host.stream(Kind::kPolicy);
-    std::int64_t cap = CapOf(*policies_.at(stream.seen() - 1), queue);
+    // After a list from before the first edit the process has the policy that it began with.
+    const std::size_t seen = std::max<std::size_t>(stream.seen(), 1);
+    std::int64_t cap = CapOf(*policies_.at(seen - 1), queue);
     for (std::size_t i = stream.seen(); i < stream.told(); ++i) {
       cap = std::max(cap, CapOf(*policies_.at(i), queue));
     }
