@@ -57,6 +57,22 @@ TEST_CASE("a single pod takes back room, and is released when its victims are go
   CHECK(w.evictions() == 8);
 }
 
+TEST_CASE("an Event tells work of its own queue from that of others", "[unit][engine]") {
+  World w(Reclaim::Queues(-1, 2));
+  w.Add(MakeNode("n").Gpu(2));
+  w.Add(MakePod("x").Ns("a").Gpu(1).On("n"));
+  w.Add(MakePod("low").Ns("b").Gpu(1).On("n"));
+  w.Start();
+  w.Add(Reclaim::Mine("y", 2).Priority(10));
+  w.Tick();
+  CHECK(w.LogOf("evict ").size() == 2);
+  const auto events = w.LogOf("event y WaitingForVictims");
+  REQUIRE(events.size() == 1);
+  CHECK(events.front() ==
+        "event y WaitingForVictims Its queue takes back what is used above quota and fair share in "
+        "queue a: 1 pod, and 1 pod of lower priority in its own queue, are to be evicted.");
+}
+
 // The quota of b names the GPUs alone, and its pod asks for a NIC, too. `a` holds all of both.
 TEST_CASE("a quota of GPUs is taken back for work that asks for other devices, too",
           "[unit][engine][bug]") {
