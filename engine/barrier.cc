@@ -79,6 +79,11 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
   if (assignment->held_until != 0) {
     return Error("berth: its node has refused it, and is tried again after a pause");
   }
+  // The members that kept a running gang in its queue may have ended since its place was reserved.
+  if (pod->charge == Charge::kPlanned && pod->charged_queue != pod->queue) {
+    GiveUpPlace(*pod, plan_ends::kAsksForElse);
+    return Error("berth: its gang belongs to another queue now");
+  }
   if (VictimsInTheWay(*pod) || AwaitsEvictions(*pod)) {
     return Error("berth: the pods evicted for it have not ended yet");
   }
