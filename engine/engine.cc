@@ -93,12 +93,6 @@ void Engine::OnDisruptionBudgetDeleted(std::string_view uid) {
   BudgetsPermitMore();
 }
 
-/// What a budget forbade before may be permitted now: all that may evict others are judged again.
-void Engine::BudgetsPermitMore() {
-  store_.BumpFreeGeneration();
-  claims_seen_ = {};
-}
-
 void Engine::OnDialectObject(kube::DialectObject object, TimePoint now) {
   if (listener() != nullptr) listener()->OnDialectObject(object, now);
   ReadAgain(store_.UpsertDialectObject(std::move(object)), now);

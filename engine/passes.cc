@@ -216,6 +216,12 @@ void Engine::WakeClaimants(TimePoint now) {
   claims_seen_ = {store_.generation(), store_.policy_generation()};
 }
 
+/// What a budget forbade before may be permitted now: all that may evict others are judged again.
+void Engine::BudgetsPermitMore() {
+  store_.BumpFreeGeneration();
+  claims_seen_ = {};
+}
+
 /// fairness.halfLife: what queues held on average changes with time alone, and orders the line.
 void Engine::RenewPastUse(TimePoint now) {
   constexpr TimePoint kEvery = 1'000;

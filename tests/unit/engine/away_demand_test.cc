@@ -1,6 +1,7 @@
 // What was evicted stays demand until it is there again (engine/fair_share_cache.h): the share of
 // queue `b` tells.
 #include <string>
+#include <utility>
 
 #include "tests/support/catch.h"
 #include "tests/support/world.h"
@@ -17,19 +18,43 @@ using testing::World;
 
 constexpr TimePoint kMinute = 60'000;
 
-/// A node of 8 GPUs. `low` of queue `b` ran on 6 of them, and `high`, which needs 5, has evicted
-/// it: it is gone. Both together are more than there is, so that the share is that of `low` alone,
-/// and 5 once only `high` counts. `c` has no work.
-class Away : public World {
+config::PolicyConfiguration Queues() {
+  return MakeBorrowing({MakeQueue("b", {"b"}), MakeQueue("c", {"c"})});
+}
+
+/// A node of 8 GPUs, on 6 of which `low` of queue `b` runs, and `high` of `b`, which needs 5, has
+/// come. Both together are more than there is, so that the share is that of `low` alone, and 5 once
+/// only `high` counts. `c` has no work.
+class LowAndHigh : public World {
  public:
-  explicit Away(bool by_controller)
-      : World(MakeBorrowing({MakeQueue("b", {"b"}), MakeQueue("c", {"c"})})),
-        by_controller_(by_controller) {
+  explicit LowAndHigh(config::PolicyConfiguration policy = Queues(), bool by_controller = true)
+      : World(std::move(policy)), by_controller_(by_controller) {
     Add(MakeNode("n").Gpu(8));
     Start();
     Add(Low("low").On("n"));
     Tick();
     Add(MakePod("high").Ns("b").Gpu(5).Gated().Priority(10));
+  }
+  PodBuilder Low(const std::string& name) const {
+    PodBuilder pod = MakePod(name).Ns("b").Gpu(6);
+    if (by_controller_) pod.OfJob("low");
+    return pod;
+  }
+  /// Of `b`, in thousandths of devices.
+  std::int64_t MilliShare() {
+    const policy::FairShareTable& shares = engine().FairShares(now());
+    const policy::Claimant b{.queue = store().FindQueue("b")};
+    return shares.Share(store(), b, store().device_ids().front());
+  }
+
+ private:
+  bool by_controller_;
+};
+
+/// `high` has evicted `low`: it is gone.
+class Away : public LowAndHigh {
+ public:
+  explicit Away(bool by_controller) : LowAndHigh(Queues(), by_controller) {
     Tick();
     REQUIRE(LogOf("evict ").size() == 1);
     EndVictims();
@@ -37,20 +62,8 @@ class Away : public World {
     REQUIRE_FALSE(Exists("low"));
     REQUIRE(Share() == 6);
   }
-  PodBuilder Low(const std::string& name) const {
-    PodBuilder pod = MakePod(name).Ns("b").Gpu(6);
-    if (by_controller_) pod.OfJob("low");
-    return pod;
-  }
   /// Of `b`, in devices.
-  std::int64_t Share() {
-    const policy::FairShareTable& shares = engine().FairShares(now());
-    const policy::Claimant b{.queue = store().FindQueue("b")};
-    return shares.Share(store(), b, store().device_ids().front()) / cluster::kMilli;
-  }
-
- private:
-  bool by_controller_;
+  std::int64_t Share() { return MilliShare() / cluster::kMilli; }
 };
 
 TEST_CASE("a pod without a controller is demand for a minute after its eviction",
@@ -82,12 +95,7 @@ TEST_CASE("a job that is there again counts once", "[unit][engine]") {
 
 TEST_CASE("a victim that succeeds before its eviction is accepted is no demand any more",
           "[unit][engine]") {
-  World w(MakeBorrowing({MakeQueue("b", {"b"}), MakeQueue("c", {"c"})}));
-  w.Add(MakeNode("n").Gpu(8));
-  w.Start();
-  w.Add(MakePod("low").Ns("b").Gpu(6).OfJob("low").On("n"));
-  w.Tick();
-  w.Add(MakePod("high").Ns("b").Gpu(5).Gated().Priority(10));
+  LowAndHigh w;
   w.HoldEvictions();
   w.Tick();
   w.CarryOutEvictions();  // the dry run
@@ -96,9 +104,7 @@ TEST_CASE("a victim that succeeds before its eviction is accepted is no demand a
   REQUIRE_FALSE(w.pod("low").meta.deletion);
   w.Change("low", [](kube::Pod& pod) { pod.phase = kube::PodPhase::kSucceeded; });
   w.Tick();
-  const policy::FairShareTable& shares = w.engine().FairShares(w.now());
-  const policy::Claimant b{.queue = w.store().FindQueue("b")};
-  CHECK(shares.Share(w.store(), b, w.store().device_ids().front()) == 5 * cluster::kMilli);
+  CHECK(w.MilliShare() == 5 * cluster::kMilli);
 }
 
 TEST_CASE("an edit of the policy forgets what is away", "[unit][engine]") {
@@ -110,22 +116,14 @@ TEST_CASE("an edit of the policy forgets what is away", "[unit][engine]") {
 
 // It was told that it will be evicted, and ends before: by itself, or as its user deletes it.
 TEST_CASE("what was not evicted is no demand once it is gone", "[unit][engine]") {
-  config::PolicyConfiguration policy =
-      MakeBorrowing({MakeQueue("b", {"b"}), MakeQueue("c", {"c"})});
+  config::PolicyConfiguration policy = Queues();
   policy.eviction.warning = std::chrono::minutes{2};
-  World w(policy);
-  w.Add(MakeNode("n").Gpu(8));
-  w.Start();
-  w.Add(MakePod("low").Ns("b").Gpu(6).OfJob("low").On("n"));
-  w.Tick();
-  w.Add(MakePod("high").Ns("b").Gpu(5).Gated().Priority(10));
+  LowAndHigh w(policy);
   w.Tick();
   REQUIRE(w.LogOf("evict ").empty());
   w.Delete("low");
   w.Tick();
-  const policy::FairShareTable& shares = w.engine().FairShares(w.now());
-  const policy::Claimant b{.queue = w.store().FindQueue("b")};
-  CHECK(shares.Share(w.store(), b, w.store().device_ids().front()) == 5 * cluster::kMilli);
+  CHECK(w.MilliShare() == 5 * cluster::kMilli);
 }
 
 }  // namespace
