@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "cluster/store.h"
-#include "policy/claims.h"
 #include "policy/empty_room.h"
+#include "policy/fair_share_table.h"
 #include "policy/fit.h"
 #include "policy/queue_demand.h"
 

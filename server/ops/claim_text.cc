@@ -12,6 +12,7 @@
 #include "config/policy_warnings.h"
 #include "engine/victims.h"
 #include "policy/claims.h"
+#include "policy/queue_demand.h"
 #include "policy/quota.h"
 #include "policy/workload_mix.h"
 #include "server/ops/queue_numbers.h"

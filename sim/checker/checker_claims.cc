@@ -7,6 +7,7 @@
 #include <string>
 
 #include "policy/claims.h"
+#include "policy/queue_demand.h"
 #include "sim/checker/checker.h"
 
 namespace berth::sim {

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "policy/queue_demand.h"
 #include "tests/support/builders.h"
 #include "tests/support/planning.h"
 
