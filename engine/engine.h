@@ -26,7 +26,9 @@
 #include "engine/evictor.h"
 #include "engine/fair_share_cache.h"
 #include "engine/input_listener.h"
+#include "engine/options.h"
 #include "engine/plan_ends.h"
+#include "engine/queries.h"
 #include "engine/refusals.h"
 #include "engine/shown_work.h"
 #include "engine/timers.h"
@@ -38,82 +40,10 @@ namespace berth::engine {
 
 struct Eviction;
 class JobsToSuspend;
+struct PreemptorDecision;
 struct Reservation;
 struct StartDecision;
 struct View;
-
-struct Options {
-  /// Distinguishes this process in plan ids; any short text of [a-z0-9].
-  std::string instance = "0";
-  /// Compute score terms of chosen and next best for the decision log.
-  bool explain_decisions = false;
-  /// Settings that a simulator may want to change.
-  cluster::StoreOptions store{};
-  /// Makes the policy that scores nodes in place of Berth's own; null: Berth's own.
-  std::function<std::unique_ptr<const policy::NodeScorer>()> scorer{};
-  /// Work that one pass may do before it lets other calls use the engine: about this many nodes are
-  /// looked at to judge workloads. At least one workload is judged.
-  std::int64_t pass_budget = 20'000;
-  /// Milliseconds: evictions wait until no pod with devices has ended by itself for this long, but
-  /// at most three times as long.
-  TimePoint pods_end = 1'000;
-  /// Tables are made for this many pods from the beginning, so that they need not grow in one call.
-  std::size_t expected_pods = 0;
-  /// Receives every input of the engine; null: none. Must outlive the engine.
-  InputListener* listener = nullptr;
-};
-
-/// A filter call, as the engine sees it.
-struct FilterQuery {
-  std::string_view uid;
-  std::span<const std::string_view> offered;
-  /// Decodes the pod in the request, for a pod that the informer does not know. May return null.
-  std::function<const kube::Pod*()> request_pod{};
-};
-
-struct FilterAnswer {
-  bool keep_all = false;                                ///< Not a pod that we judge.
-  std::vector<std::size_t> kept{};                      ///< Indices into `offered`, best first.
-  cluster::ReasonId reason = cluster::ReasonId::kNone;  ///< Why the other nodes are not kept.
-};
-
-struct BindQuery {
-  std::string_view uid;
-  std::string_view ns;
-  std::string_view name;
-  std::string_view node;
-};
-
-/// A bind call is either answered at once or parked until a ResolveBind with its ticket.
-struct BindAnswer {
-  bool parked = false;
-  TicketId ticket = 0;
-  ResolveBind now{};  ///< Valid if it is not parked.
-};
-
-struct VictimSet {
-  std::vector<std::string> uids;  ///< By descending priority.
-  std::int64_t pdb_violations = 0;
-};
-
-/// Why one pod waits, or that it does not wait.
-struct Explanation {
-  bool found = false;
-  std::string workload;
-  bool gang = false;
-  std::string queue;
-  std::string_view gang_from;   ///< The dialect that named the gang, as cluster::Name gives it.
-  std::string_view queue_from;  ///< The dialect that named the queue; empty: none did.
-  std::string phase;            ///< Pending, Starting, Started, Bound, Unmanaged.
-  cluster::Verdict verdict;
-  int members = 0;
-  int min_member = 0;
-  int bound = 0;
-  std::string node;
-  std::int64_t waiting_ms = 0;
-};
-
-struct PreemptorDecision;
 
 class Engine : private cluster::StoreListener {
  public:

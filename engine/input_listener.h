@@ -5,18 +5,14 @@
 #include <string_view>
 
 #include "cluster/model.h"
-#include "engine/actions.h"
+#include "engine/queries.h"
 
 namespace berth::engine {
 
 using cluster::TimePoint;  ///< Milliseconds since the Unix epoch, as the host sees it.
 
 enum class BindOutcome : std::uint8_t { kBound, kRefused, kUnknown };
-struct BindQuery;
-struct FilterQuery;
 struct Options;
-struct VictimSet;
-using VictimMap = std::map<std::string, VictimSet, std::less<>>;
 
 /// Receives every call that can change what an engine decides, just before the call takes effect.
 /// Another engine that is given the same calls makes the same decisions (invariant I8). The
