@@ -350,8 +350,6 @@ class Engine : private cluster::StoreListener {
   void SendEvictions(const cluster::Workload& workload);
   void BeginEviction(const cluster::Workload& gang, const cluster::Workload& preemptor);
   void JoinEviction(const cluster::PodInfo& pod);
-  EmitEvent NoticeFor(const cluster::PodInfo& victim, const cluster::Workload& workload) const;
-  std::string ReasonFor(const cluster::PodInfo& victim, const cluster::Workload& workload) const;
   bool BacksOff(const cluster::Workload& workload, TimePoint now);
   void ExemptIfEvictedOften(const cluster::Workload& workload);
   void ReleaseFromSpared(TimePoint now);

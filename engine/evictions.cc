@@ -4,16 +4,14 @@
 // pods that a PodDisruptionBudget covers are sent, then the others. While victims are there, the
 // plan holds their room and releases no member. Each victim carries the key of the workload, so
 // that the next process goes on. A gang ends whole, or loses surplus only and goes on.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <ranges>
 #include <set>
 #include <utility>
 
 #include "cluster/plan_claim.h"
 #include "engine/engine.h"
 #include "engine/eviction.h"
+#include "engine/eviction_texts.h"
 #include "policy/quota.h"
 
 namespace berth::engine {
@@ -27,11 +25,6 @@ namespace {
 
 /// A pod whose eviction was refused is no victim for so long.
 constexpr TimePoint kSparedFor = 60'000;
-
-/// The reason of the Event that a pod of the queue gets when it is evicted for the workload.
-const char* ReasonOf(cluster::QueueId victims, const Workload& workload) {
-  return victims != workload.queue ? "Reclaimed" : "Preempted";
-}
 
 /// One more pod is evicted for the plan of `preemptor`.
 void AddVictim(States& states, const PodInfo& pod, const Workload& preemptor) {
@@ -64,39 +57,6 @@ std::vector<std::pair<std::string, std::string>> NamesOf(const std::vector<const
     names.emplace_back(pod->object.meta.name, store.node(pod->node).name);
   }
   return names;
-}
-
-/// Which queues' pods end for the workload, and by which rule, as a sentence. Empty: none is
-/// evicted.
-std::string WhoEnds(const cluster::Store& store, const Workload& workload,
-                    const std::vector<const PodInfo*>& pods) {
-  if (pods.empty()) return {};
-  constexpr std::size_t kMostQueues = 3;
-  std::set<std::string> others;
-  for (const PodInfo* pod : pods) {
-    if (pod->charged_queue == workload.queue || pod->charged_queue == cluster::kNoQueue) continue;
-    others.insert(store.queue(pod->charged_queue).config.name);
-  }
-  const auto own = std::ranges::count(pods, workload.queue, &PodInfo::charged_queue);
-  const auto count = [](std::ptrdiff_t number) {
-    return number == 1 ? "1 pod" : fmt::format("{} pods", number);
-  };
-  const char* const verb = pods.size() == 1 ? "is" : "are";
-  if (others.empty()) {
-    return fmt::format("It preempts work of lower priority in its queue: {} {} to be evicted.",
-                       count(std::ssize(pods)), verb);
-  }
-  std::string names;
-  for (const std::string& name : others | std::views::take(kMostQueues)) {
-    names += fmt::format("{}queue {}", names.empty() ? "" : ", ", name);
-  }
-  if (others.size() > kMostQueues)
-    names += fmt::format(" and {} more", others.size() - kMostQueues);
-  const std::string beside =
-      own == 0 ? "" : fmt::format(", and {} of lower priority in its own queue,", count(own));
-  return fmt::format(
-      "Its queue takes back what is used above quota and fair share in {}: {}{} {} to be evicted.",
-      names, count(std::ssize(pods) - own), beside, verb);
 }
 
 }  // namespace
@@ -143,7 +103,8 @@ void Engine::OrderEviction(const Workload& workload, const PodInfo& victim, Jobs
   const bool surplus = plan.surplus.contains(victim.object.meta.uid);
   if (!dry_run) {
     plan.evictions.notices.insert_or_assign(
-        victim.object.meta.uid, evictor_.NoticeOf(victim, NoticeFor(victim, workload), surplus));
+        victim.object.meta.uid,
+        evictor_.NoticeOf(victim, EvictionEvent(store_, victim, workload, surplus), surplus));
   }
   evictor_.Order(plan.evictions, victim,
                  {.workload = workload.key,
@@ -282,29 +243,6 @@ void Engine::ExemptIfEvictedOften(const Workload& workload) {
   }
 }
 
-/// Why the pod is evicted for the workload, as a sentence.
-std::string Engine::ReasonFor(const PodInfo& victim, const Workload& workload) const {
-  const std::string queue = QueueName(workload.queue);
-  const std::string why =
-      victim.charged_queue != workload.queue
-          ? fmt::format(
-                "queue {} takes back what queue {} uses above its quota and its fair share.", queue,
-                QueueName(victim.charged_queue))
-          : fmt::format(
-                "work of priority {} in queue {} takes its room, and this work has priority {}.",
-                workload.priority, queue, victim.object.priority);
-  const bool goes_on = states_.At(workload).plan->surplus.contains(victim.object.meta.uid);
-  return goes_on ? why + " Its gang goes on with its minimum." : why;
-}
-
-EmitEvent Engine::NoticeFor(const PodInfo& victim, const Workload& workload) const {
-  const auto& meta = victim.object.meta;
-  return {.pod = {meta.ns, meta.name, meta.uid},
-          .warning = true,
-          .reason = ReasonOf(victim.charged_queue, workload),
-          .note = "Evicted: " + ReasonFor(victim, workload)};
-}
-
 bool Engine::StillEvicts(const std::string& key, const std::string& id) const {
   if (drains_.IsUnderWay(id)) return true;
   const Workload* workload = store_.FindWorkload(key);
@@ -402,7 +340,7 @@ void Engine::EndEvictions(const Workload& workload) {
   for (const auto& [key, incarnation] : plan.evictions.begun) {
     const Workload* gang = store_.FindWorkload(key);
     if (gang == nullptr || gang->incarnation != incarnation) continue;
-    EvictRest(*gang, workload.key, ReasonOf(gang->queue, workload), plan.evictions);
+    EvictRest(*gang, workload.key, EvictionReason(gang->queue, workload), plan.evictions);
   }
   if (plan.evictions.stage != Evicting::kSent || plan.evictions.unanswered.empty()) return;
   late_.insert_or_assign(plan.evictions.id, std::move(plan.evictions));

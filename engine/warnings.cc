@@ -11,6 +11,7 @@
 #include "cluster/plan_claim.h"
 #include "engine/decide.h"
 #include "engine/engine.h"
+#include "engine/eviction_texts.h"
 #include "kube/time.h"
 
 namespace berth::engine {
@@ -144,7 +145,8 @@ bool Engine::Warns(const Workload& workload, TimePoint now) {
   }
   for (const auto& [pod, at] : told) {
     states_[*pod].evict_at = at;
-    evictor_.Announce(*pod, ReasonFor(*pod, workload));
+    const bool surplus = plan.surplus.contains(pod->object.meta.uid);
+    evictor_.Announce(*pod, WhyEvicted(store_, *pod, workload, surplus));
   }
   if (last == now) return false;
   plan.evictions.stage = Evicting::kWarned;
