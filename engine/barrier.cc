@@ -60,7 +60,7 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
   if (pod->terminating()) return Error("berth: the pod is being deleted");
   if (pod->charge == Charge::kBinding) {
     // A repeated call: the first one timed out while its Binding is under way.
-    return pod->node == node ? Park(*pod, /*joined=*/true, now)
+    return pod->node == node ? Park(*pod, now)
                              : Error("berth: a Binding to another node is under way");
   }
   if (pod->workload == nullptr || Passthrough()) return PostNow(*pod, node);
@@ -95,25 +95,19 @@ BindAnswer Engine::Bind(const BindQuery& query, TimePoint now) {
   // If the members of a gang come in turns, kube-scheduler must not forget the members that have
   // arrived.
   auto most = static_cast<std::size_t>(store_.policy().gang.max_standing);
-  if (tickets_.size() >= most && ComeInTurns(*state.plan)) most += kMoreInTurns;
-  if (tickets_.size() >= most) {
+  if (parked_.size() >= most && ComeInTurns(*state.plan)) most += kMoreInTurns;
+  if (parked_.size() >= most) {
     return Error(counted ? "berth: its gang is not complete yet"
                          : "berth: its gang is not complete yet; the arrival is counted");
   }
-  return Park(*pod, /*joined=*/false, now);
+  return Park(*pod, now);
 }
 
 /// Adopts a node that filter answered without holding room for it: fit, quota and everything else
 /// are judged now.
 bool Engine::AdoptAnswer(const PodInfo& pod, NodeIndex node, TimePoint now) {
-  const auto it = live_answers_.find(pod.object.meta.uid);
-  if (it == live_answers_.end() || pod.workload->gang || store_.reading()) return false;
-  const LiveAnswer live = std::move(it->second);
-  live_answers_.erase(it);
-  if (live.expires < now ||
-      std::ranges::find(live.nodes, store_.node(node).name) == live.nodes.end()) {
-    return false;
-  }
+  if (pod.workload->gang || store_.reading()) return false;
+  if (!live_answers_.Take(pod.object.meta.uid, store_.node(node).name, now)) return false;
   if (pod.refusal.reason != ReasonId::kNone) return false;
   const Workload& workload = *pod.workload;
   DropPlan(workload);
@@ -123,13 +117,9 @@ bool Engine::AdoptAnswer(const PodInfo& pod, NodeIndex node, TimePoint now) {
   return true;
 }
 
-BindAnswer Engine::Park(const PodInfo& pod, bool joined, TimePoint now) {
-  const TicketId ticket = next_ticket_++;
-  const TimePoint deadline = now + store_.policy().gang.bind_timeout.count();
-  tickets_.emplace(ticket,
-                   Ticket{.uid = pod.object.meta.uid, .joined = joined, .deadline = deadline});
-  tickets_by_uid_.emplace(pod.object.meta.uid, ticket);
-  timers_.At(deadline, ticket);
+BindAnswer Engine::Park(const PodInfo& pod, TimePoint now) {
+  const TicketId ticket = parked_.Park(pod.object.meta.uid);
+  timers_.At(now + store_.policy().gang.bind_timeout.count(), ticket);
   return {.parked = true, .ticket = ticket, .now = {}};
 }
 
@@ -192,17 +182,13 @@ void Engine::StartGang(const Workload& workload, TimePoint now) {
   for (const Assignment& assignment : plan.assignments) {
     const PodInfo& pod = *assignment.pod;
     decision.placed.emplace_back(pod.object.meta.name, store_.node(assignment.node).name);
-    const auto [from, to] = tickets_by_uid_.equal_range(pod.object.meta.uid);
-    if (from == to) continue;
     // One call posts the Binding; further calls for the same pod join it.
-    const TicketId poster = from->second;
+    const std::optional<TicketId> poster = parked_.TakeOne(pod.object.meta.uid);
+    if (!poster) continue;
     store_.SetCharge(pod, assignment.node, Charge::kBinding);
-    actions_.push_back(ResolveBind{.ticket = poster,
+    actions_.push_back(ResolveBind{.ticket = *poster,
                                    .resolution = Resolution::kPost,
                                    .annotations = BindingAnnotations(pod, assignment.node)});
-    for (auto it = std::next(from); it != to; ++it) tickets_[it->second].joined = true;
-    tickets_by_uid_.erase(from);
-    tickets_.erase(poster);
   }
   if (workload.gang && !workload.members.empty()) {
     const auto& first = workload.members.front()->object.meta;
@@ -300,31 +286,14 @@ void Engine::SettlePod(std::string_view uid, TimePoint now) {
 
 bool Engine::BindAbandoned(TicketId ticket) {
   if (listener() != nullptr) listener()->OnBindAbandoned(ticket);
-  return DropTicket(ticket);
-}
-
-bool Engine::DropTicket(TicketId ticket) {
-  const auto it = tickets_.find(ticket);
-  if (it == tickets_.end()) return false;
-  const auto [from, to] = tickets_by_uid_.equal_range(it->second.uid);
-  for (auto by_uid = from; by_uid != to; ++by_uid) {
-    if (by_uid->second == ticket) {
-      tickets_by_uid_.erase(by_uid);
-      break;
-    }
-  }
-  tickets_.erase(it);
-  return true;
+  return parked_.Drop(ticket);
 }
 
 void Engine::ResolveTickets(std::string_view uid, Resolution resolution, const std::string& error) {
-  const auto [from, to] = tickets_by_uid_.equal_range(std::string(uid));
-  for (auto it = from; it != to; ++it) {
-    actions_.push_back(ResolveBind{
-        .ticket = it->second, .resolution = resolution, .error = error, .annotations = {}});
-    tickets_.erase(it->second);
+  for (const TicketId ticket : parked_.TakeAll(uid)) {
+    actions_.push_back(
+        ResolveBind{.ticket = ticket, .resolution = resolution, .error = error, .annotations = {}});
   }
-  tickets_by_uid_.erase(from, to);
 }
 
 /// `asked_device`: whether the member that is gone asked for devices.
@@ -372,9 +341,8 @@ void Engine::StartIfComplete(const Workload& workload, TimePoint now) {
   Plan& plan = *state.plan;
   plan.barrier = BarrierOf(workload);
   // If no member has a parked call just now, the next one that comes back starts the gang.
-  const bool parked = std::ranges::any_of(plan.assignments, [&](const Assignment& a) {
-    return tickets_by_uid_.contains(a.pod->object.meta.uid);
-  });
+  const bool parked = std::ranges::any_of(
+      plan.assignments, [&](const Assignment& a) { return parked_.Has(a.pod->object.meta.uid); });
   if (parked && plan.assignments.arrived() >= plan.barrier) return StartGang(workload, now);
   ReleaseNext(workload);
 }

@@ -266,7 +266,7 @@ void Engine::ForgetPod(std::string_view uid, TimePoint now) {
   const std::string key = pod->workload == nullptr ? std::string() : pod->workload->key;
   const bool asked_device = pod->shape->asks_device;
   ResolveTickets(uid, ResolveBind::Resolution::kError, "the pod was deleted");
-  live_answers_.erase(std::string(uid));
+  live_answers_.Forget(uid);
   const NodeIndex node = pod->node;
   const std::string id(uid);
   store_.DeletePod(id);
@@ -384,9 +384,8 @@ NodeIndex Engine::PlannedNode(std::string_view uid) const {
   if (pod == nullptr) return cluster::kNoNode;
   if (pod->workload == nullptr) return cluster::kNoNode;
   if (pod->workload->in_tree && pod->charge == Charge::kNone) {
-    const auto live = live_answers_.find(pod->object.meta.uid);
-    return live == live_answers_.end() ? cluster::kNoNode
-                                       : store_.FindNode(live->second.nodes.front());
+    const std::string* live = live_answers_.First(pod->object.meta.uid);
+    return live == nullptr ? cluster::kNoNode : store_.FindNode(*live);
   }
   return pod->node;
 }

@@ -13,7 +13,6 @@
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -26,7 +25,9 @@
 #include "engine/evictor.h"
 #include "engine/fair_share_cache.h"
 #include "engine/input_listener.h"
+#include "engine/live_answers.h"
 #include "engine/options.h"
+#include "engine/parked_binds.h"
 #include "engine/plan_ends.h"
 #include "engine/queries.h"
 #include "engine/refusals.h"
@@ -153,27 +154,18 @@ class Engine : private cluster::StoreListener {
     return MemberPhaseOf(pod, FindAssignment(pod));
   }
   Explanation Why(std::string_view ns, std::string_view name, TimePoint now) const;
-  std::size_t parked_binds() const { return tickets_.size(); }
+  std::size_t parked_binds() const { return parked_.size(); }
   /// The number of plans that have not started, and of started ones with members that are not bound
   /// yet.
   std::pair<int, int> PlanCounts() const;
 
  private:
-  struct Ticket {
-    std::string uid;
-    bool joined = false;  ///< Waits for another call's Binding of the same pod, not for its gang.
-    TimePoint deadline = 0;
-  };
   enum class SweepOf : std::uint8_t { kNobody, kAwake, kAll };
   /// Puts all open workloads, or all awake ones, in line to be judged, a part in each pass.
   /// Workloads up to the key `after` have been put in line.
   struct Sweep {
     bool all = false;
     std::string after;
-  };
-  struct LiveAnswer {
-    std::vector<std::string> nodes;
-    TimePoint expires = 0;
   };
 
   using Shapes = std::set<const cluster::PodShape*>;
@@ -301,7 +293,7 @@ class Engine : private cluster::StoreListener {
   void BeginIncarnation(const cluster::Workload& workload, TimePoint now);
 
   // barrier.cc
-  BindAnswer Park(const cluster::PodInfo& pod, bool joined, TimePoint now);
+  BindAnswer Park(const cluster::PodInfo& pod, TimePoint now);
   BindAnswer PostNow(const cluster::PodInfo& pod, cluster::NodeIndex node);
   std::map<std::string, std::string> BindingAnnotations(const cluster::PodInfo& pod,
                                                         cluster::NodeIndex node) const;
@@ -316,7 +308,6 @@ class Engine : private cluster::StoreListener {
   void PruneBound(const cluster::PodInfo& pod, TimePoint now);
   void BoundAhead(const cluster::Workload& workload, bool as_planned, TimePoint now);
   void SettlePod(std::string_view uid, TimePoint now);
-  bool DropTicket(TicketId ticket);
   void LogEnd(const cluster::PodInfo& pod, TimePoint now);
   void ForgetPod(std::string_view uid, TimePoint now);
   bool ComeInTurns(const Plan& plan) const;
@@ -484,10 +475,8 @@ class Engine : private cluster::StoreListener {
 
   std::set<std::string> in_tree_started_;  ///< Keys of in-tree groups below their minimum.
 
-  TicketId next_ticket_ = 1;
-  std::map<TicketId, Ticket> tickets_;
-  std::unordered_multimap<std::string, TicketId> tickets_by_uid_;
-  std::unordered_map<std::string, LiveAnswer> live_answers_;
+  ParkedBinds parked_;
+  LiveAnswers live_answers_;
 
   std::vector<Action> actions_;
   Counters counters_;

@@ -35,7 +35,7 @@ bool IsReleaseUnseen(const Assignment& a) {
 }  // namespace
 
 void Engine::FireTimers(TimePoint now) {
-  std::erase_if(live_answers_, [now](const auto& entry) { return entry.second.expires < now; });
+  live_answers_.ForgetExpired(now);
   while (const auto due = timers_.Take(now)) {
     if (std::holds_alternative<Timers::All>(*due)) {
       refusals_.ExpireRejections(now);
@@ -48,8 +48,7 @@ void Engine::FireTimers(TimePoint now) {
       continue;
     }
     const TicketId ticket = std::get<TicketId>(*due);
-    if (!tickets_.contains(ticket)) continue;
-    DropTicket(ticket);
+    if (!parked_.Drop(ticket)) continue;
     actions_.push_back(
         ResolveBind{.ticket = ticket,
                     .resolution = Resolution::kError,

@@ -25,9 +25,6 @@ namespace {
 
 using Resolution = ResolveBind::Resolution;
 
-constexpr std::size_t kMaxLiveAnswers = 4096;
-constexpr TimePoint kLiveAnswerMs = 15'000;
-
 /// Whether the node has room if the pods running there are ignored. kube-scheduler offered the
 /// node, so it may be trying which pods it could preempt. Room planned there for other pods stays
 /// reserved.
@@ -109,16 +106,14 @@ FilterAnswer Engine::FilterInTree(const PodInfo& pod, const FilterQuery& query, 
     for (const auto& [score, index] : room) answer.kept.push_back(index);
   }
   if (answer.kept.empty()) return answer;
-  if (live_answers_.size() >= kMaxLiveAnswers) live_answers_.clear();
-  live_answers_[pod.object.meta.uid] = {.nodes = {std::string(query.offered[answer.kept.front()])},
-                                        .expires = now + kLiveAnswerMs};
+  live_answers_.Note(pod.object.meta.uid, {std::string(query.offered[answer.kept.front()])}, now);
   return answer;
 }
 
 /// The placement is real now: fit and quota are judged exactly.
 BindAnswer Engine::BindInTree(const PodInfo& pod, NodeIndex node, TimePoint now) {
   const Workload& workload = *pod.workload;
-  live_answers_.erase(pod.object.meta.uid);
+  live_answers_.Forget(pod.object.meta.uid);
   const auto decision = DecideDelegated(Now(now), pod, node);
   if (!decision) {
     return {.now = {.resolution = Resolution::kError,

@@ -19,8 +19,6 @@ using cluster::Workload;
 
 namespace {
 
-constexpr std::size_t kMaxLiveAnswers = 4096;
-constexpr TimePoint kLiveAnswerMs = 15'000;
 constexpr TimePoint kFirstAvoidMs = 10'000;
 constexpr TimePoint kLastAvoidMs = 300'000;
 std::optional<std::size_t> Find(std::span<const std::string_view> offered, std::string_view name) {
@@ -93,8 +91,7 @@ FilterAnswer Engine::FilterUnknown(const FilterQuery& query, TimePoint now) {
     return Refuse(elsewhere ? ReasonId::kNodesNotOffered : placement.verdict.reason);
   }
   const std::string& name = store_.node(placement.placed.front().node).name;
-  if (live_answers_.size() >= kMaxLiveAnswers) live_answers_.clear();
-  live_answers_[std::string(query.uid)] = {.nodes = {name}, .expires = now + kLiveAnswerMs};
+  live_answers_.Note(query.uid, {name}, now);
   return {.kept = {*at}};
 }
 
@@ -224,14 +221,13 @@ void Engine::KeepMore(const PodInfo& pod, const FilterQuery& query, TimePoint no
   }
   std::ranges::sort(others, std::ranges::greater{});
   const auto most = static_cast<std::size_t>(store_.policy().placement.max_nodes_returned);
-  if (live_answers_.size() >= kMaxLiveAnswers) live_answers_.clear();
-  LiveAnswer& live = live_answers_[pod.object.meta.uid];
-  live = {.nodes = {}, .expires = now + kLiveAnswerMs};
+  std::vector<std::string> named;
   for (const auto& [score, index] : others) {
     if (answer.kept.size() >= most) break;
     answer.kept.push_back(index);
-    live.nodes.emplace_back(query.offered[index]);
+    named.emplace_back(query.offered[index]);
   }
+  live_answers_.Note(pod.object.meta.uid, std::move(named), now);
 }
 
 /// The pause grows with the number of failed plans: kube-scheduler may only have lagged behind us
