@@ -71,6 +71,14 @@ QuotaView Without(QuotaView view, std::span<const Loss> losses) {
 
 }  // namespace
 
+std::vector<Claimant> Exchange::OursBeside(QueueId other) const {
+  return BelowAncestor(shares_->PathOf(store(), claimant_), shares_->PathOf(store(), other));
+}
+
+std::vector<Claimant> Exchange::TheirsBeside(QueueId other) const {
+  return BelowAncestor(shares_->PathOf(store(), other), shares_->PathOf(store(), claimant_));
+}
+
 std::int64_t Exchange::PromisedByFlavor(Claimant of, ResourceId id) const {
   std::int64_t promised = 0;
   if (of.own) return promised;
@@ -153,12 +161,11 @@ std::optional<int> Exchange::Straddlers(std::span<const Loss> losses) const {
 }
 
 std::vector<Undercut> Exchange::UndercutBy(std::span<const Loss> losses) const {
-  const std::vector<Claimant> ours = shares_->PathOf(store(), claimant_);
   const QuotaView after = Without(running_, losses);
   std::vector<Claimant> theirs;
   for (const Loss& loss : losses) {
     if (loss.queue == claimant_) continue;
-    for (const Claimant& of : BelowAncestor(shares_->PathOf(store(), loss.queue), ours)) {
+    for (const Claimant& of : TheirsBeside(loss.queue)) {
       if (std::ranges::find(theirs, of) == theirs.end()) theirs.push_back(of);
     }
   }
@@ -266,13 +273,11 @@ Standing Exchange::HighestStandingOf(Claimant of) const {
 
 bool Exchange::Holds(Claim claim, QueueId loser, const QuotaView& after,
                      const cluster::Demand& asked, const cluster::Demand* lost, bool placed) const {
-  const std::vector<Claimant> ours = shares_->PathOf(store(), claimant_);
-  const std::vector<Claimant> theirs = shares_->PathOf(store(), loser);
-  const std::vector<Claimant> below = BelowAncestor(ours, theirs);
-  if (!IsWithin(after, below, asked, claim, placed)) return false;
+  const std::vector<Claimant> ours = OursBeside(loser);
+  if (!IsWithin(after, ours, asked, claim, placed)) return false;
   if (claim == Claim::kQuota || IsOverCap(loser, asked)) return true;
-  const Claimant of = BelowAncestor(theirs, ours).back();
-  return StandingOf(after, below.back(), asked) <
+  const Claimant of = TheirsBeside(loser).back();
+  return StandingOf(after, ours.back(), asked) <
          (lost == nullptr ? HighestStandingOf(of) : StandingOf(running_, of, *lost));
 }
 
@@ -318,10 +323,8 @@ bool Exchange::KeepsTotals(std::span<const Loss> losses) const {
   };
   if (std::ranges::none_of(losses, has_flavors)) return true;  // the floors are of totals
   const QuotaView after = Without(running_, losses);
-  const std::vector<Claimant> ours = shares_->PathOf(store(), claimant_);
   return std::ranges::all_of(losses, [&](const Loss& loss) {
-    const std::vector<Claimant> theirs = shares_->PathOf(store(), loss.queue);
-    return std::ranges::all_of(BelowAncestor(theirs, ours), [&](const Claimant& of) {
+    return std::ranges::all_of(TheirsBeside(loss.queue), [&](const Claimant& of) {
       return std::ranges::all_of(store().device_ids(), [&](ResourceId id) {
         const std::int64_t left = shares_->Used(after, of, id);
         return left == shares_->Used(running_, of, id) ||
@@ -354,11 +357,9 @@ bool Exchange::IsEntitled(std::span<const Placed> placed, std::span<const Loss> 
                           QuotaView use) const {
   const cluster::Demand asked = AskedBy(placed);
   use.Take(claimant_, asked);
-  const std::vector<Claimant> ours = shares_->PathOf(store(), claimant_);
   return std::ranges::all_of(losses, [&](const Loss& loss) {
-    if (loss.queue == claimant_) return true;
-    const auto below = BelowAncestor(ours, shares_->PathOf(store(), loss.queue));
-    return IsWithin(use, below, asked, Claim::kFairShare, /*placed=*/true);
+    return loss.queue == claimant_ ||
+           IsWithin(use, OursBeside(loss.queue), asked, Claim::kFairShare, /*placed=*/true);
   });
 }
 
@@ -379,10 +380,7 @@ bool Exchange::MayClaim(const cluster::Demand& wants) const {
   return is_within(Claim::kQuota) || is_within(Claim::kFairShare);
 }
 
-Floors::Floors(const Exchange& exchange)
-    : exchange_(&exchange),
-      left_(exchange.running_),
-      ours_(exchange.shares_->PathOf(exchange.store(), exchange.claimant_)) {}
+Floors::Floors(const Exchange& exchange) : exchange_(&exchange), left_(exchange.running_) {}
 
 bool Floors::Take(const Loss& loss, bool may_straddle) {
   const bool taken = loss.queue == exchange_->claimant_ || Fits(loss, may_straddle);
@@ -394,10 +392,7 @@ bool Floors::Take(const Loss& loss, bool may_straddle) {
 /// Whether it may be taken as well. Remembers at which floors it is the straddler.
 bool Floors::Fits(const Loss& loss, bool may_straddle) {
   const auto [known, fresh] = theirs_.try_emplace(loss.queue);
-  if (fresh) {
-    known->second =
-        BelowAncestor(exchange_->shares_->PathOf(exchange_->store(), loss.queue), ours_);
-  }
+  if (fresh) known->second = exchange_->TheirsBeside(loss.queue);
   const auto charged = ChargedDevices(exchange_->store(), loss.pods);
   const auto without_surplus = [&](const Claimant& claimant, ResourceId id) {
     auto surplus = charged;
@@ -420,16 +415,12 @@ bool Floors::Fits(const Loss& loss, bool may_straddle) {
   return true;
 }
 
-Losable::Losable(const Exchange& exchange)
-    : exchange_(&exchange), ours_(exchange.shares_->PathOf(exchange.store(), exchange.claimant_)) {}
-
 /// How much is in use above the highest floor. Of what no queue is promised, anything may go.
 std::int64_t Losable::AboveFloor(QueueId queue, ResourceId id) {
   constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
   const auto [known, fresh] = above_.try_emplace({queue, id}, kAll);
-  const cluster::Store& store = exchange_->store();
-  if (!fresh || !IsPromised(store, id)) return known->second;
-  for (const Claimant& claimant : BelowAncestor(exchange_->shares_->PathOf(store, queue), ours_)) {
+  if (!fresh || !IsPromised(exchange_->store(), id)) return known->second;
+  for (const Claimant& claimant : exchange_->TheirsBeside(queue)) {
     const std::int64_t above =
         exchange_->Beyond(exchange_->running_, claimant, id) - exchange_->Floor(claimant, id);
     known->second = std::min(known->second, above);

@@ -103,6 +103,10 @@ class Exchange {
   friend class Losable;
   friend class Reach;
   const cluster::Store& store() const { return now_.store(); }
+  /// Of the path of the claimant, and of that of the other queue: those below the lowest common
+  /// ancestor of both.
+  std::vector<Claimant> OursBeside(cluster::QueueId other) const;
+  std::vector<Claimant> TheirsBeside(cluster::QueueId other) const;
   std::int64_t Quota(Claimant of, cluster::ResourceId id) const;
   std::int64_t Share(Claimant of, cluster::ResourceId id) const;
   /// What a quota promises of a single flavor is had on nodes of that flavor alone. So the floor of
@@ -147,7 +151,7 @@ class Exchange {
 class Losable {
  public:
   /// The exchange must outlive it.
-  explicit Losable(const Exchange& exchange);
+  explicit Losable(const Exchange& exchange) : exchange_(&exchange) {}
   bool operator()(const Loss& loss);
   /// Whether it is no straddler.
   bool IsWhole(const Loss& loss);
@@ -156,7 +160,6 @@ class Losable {
   std::int64_t AboveFloor(cluster::QueueId queue, cluster::ResourceId id);
 
   const Exchange* exchange_;
-  std::vector<Claimant> ours_;
   std::map<std::pair<cluster::QueueId, cluster::ResourceId>, std::int64_t> above_;
 };
 
@@ -189,7 +192,6 @@ class Floors {
 
   const Exchange* exchange_;
   QuotaView left_;
-  std::vector<Claimant> ours_;
   std::map<cluster::QueueId, std::vector<Claimant>> theirs_;  ///< Below the common ancestor.
   std::set<std::tuple<cluster::QueueId, bool, cluster::ResourceId>> straddled_;
 };
