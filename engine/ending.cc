@@ -54,7 +54,10 @@ const Ending& EndingCache::Of(const View& view) {
       }
       const bool leaves = ends || pod->terminating();
       if (leaves) known_->use.GiveBack(*pod);
-      if (leaves || pod->charge == cluster::Charge::kPlanned) known_->running.GiveBack(*pod);
+      const bool drained = view.states.At(*pod).victim_of == kDrain;
+      if (leaves || drained || pod->charge == cluster::Charge::kPlanned) {
+        known_->running.GiveBack(*pod);
+      }
     }
   }
   std::ranges::sort(known_->pods, {},

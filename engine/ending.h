@@ -65,7 +65,9 @@ struct Ending {
   /// end although it was deleted long ago does not count as use of its queue either: it asks for
   /// nothing any more, and what its queue has besides is not to be taken in its place.
   policy::QuotaView use;
-  policy::QuotaView running;  ///< The same without what is only planned.
+  /// The same without what is only planned, and without what is about to be drained: what is
+  /// certain to be left to a queue that loses.
+  policy::QuotaView running;
 };
 
 class EndingCache {
