@@ -137,7 +137,7 @@ Chooser::Chooser(const View& view, const Beneficiary& beneficiary)
 
 std::optional<Reservation> Chooser::Start(std::span<const VictimJob* const> jobs) {
   Pods evicted = Running(jobs);
-  if (BreaksBudgets(evicted, view_.store)) return std::nullopt;
+  if (EvictionApiRefuses(evicted, view_.store)) return std::nullopt;
   std::optional<Reservation> reserve = Find(jobs, minimum_, kAnySearches);
   if (!reserve || ExchangesAmongEquals(jobs, *reserve)) return std::nullopt;
   reserve = WithMoreMembers(jobs, *std::move(reserve));
@@ -371,7 +371,7 @@ bool Chooser::NeedsAll(const Jobs& jobs) {
 }
 
 Jobs Chooser::BreakingBudgets(std::span<const VictimJob* const> jobs) const {
-  if (!BreaksBudgets(Running(jobs), view_.store)) return {};
+  if (!EvictionApiRefuses(Running(jobs), view_.store)) return {};
   Jobs within;
   Jobs breaking;
   for (const VictimJob* job : jobs) {
@@ -380,7 +380,7 @@ Jobs Chooser::BreakingBudgets(std::span<const VictimJob* const> jobs) const {
       continue;
     }
     within.push_back(job);
-    if (!BreaksBudgets(Running(within), view_.store)) continue;
+    if (!EvictionApiRefuses(Running(within), view_.store)) continue;
     within.pop_back();
     breaking.push_back(job);
   }

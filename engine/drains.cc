@@ -210,9 +210,7 @@ void Drains::Warn(const PodInfo& pod, const Drain& drain, TimePoint at) {
 }
 
 /// Together they are more than budgets permit. A dry run does not say that: it is of one pod alone.
-bool Drains::TooManyForBudgets(const Pods& pods) const {
-  return store_.policy().eviction.by == config::EvictBy::kEviction && BreaksBudgets(pods, store_);
-}
+bool Drains::TooManyForBudgets(const Pods& pods) const { return EvictionApiRefuses(pods, store_); }
 
 void Drains::Try(Drain& drain) {
   drain.evictions.stage = Evicting::kDryRun;

@@ -185,6 +185,15 @@ bool BreaksBudgets(const std::vector<const PodInfo*>& pods, const cluster::Store
   return CountBroken(pods, store) > 0;
 }
 
+bool EvictionApiRefuses(const std::vector<const PodInfo*>& pods, const cluster::Store& store) {
+  if (store.policy().eviction.by == config::EvictBy::kDelete) return false;
+  const auto has_several = [&](const PodInfo* pod) {
+    return std::ranges::count_if(store.disruption_budgets(),
+                                 [&](const auto& entry) { return Covers(entry.second, *pod); }) > 1;
+  };
+  return BreaksBudgets(pods, store) || std::ranges::any_of(pods, has_several);
+}
+
 bool EvictionHelps(ReasonId reason) {
   return reason == ReasonId::kInsufficientDevices || reason == ReasonId::kFragmented ||
          reason == ReasonId::kInsufficientCpuOrMemory || reason == ReasonId::kWaitingForQuota;

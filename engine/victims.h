@@ -69,6 +69,12 @@ std::int64_t CountBroken(const std::vector<const cluster::PodInfo*>& victims,
 /// deleted, none does.
 bool BreaksBudgets(const std::vector<const cluster::PodInfo*>& pods, const cluster::Store& store);
 
+/// Whether the Eviction API would not evict all of `pods`: BreaksBudgets, or one of them has
+/// several PodDisruptionBudgets, which that API does not support, however much they permit. Where
+/// the policy has them deleted, it is not asked.
+bool EvictionApiRefuses(const std::vector<const cluster::PodInfo*>& pods,
+                        const cluster::Store& store);
+
 /// Of the nodes that kube-scheduler offers, the one where the least harm is done: single pods end,
 /// at least one of no queue unless `pod` has a place already; then `pod` fits there, and its queue
 /// has the quota. nullopt: there is none.

@@ -143,22 +143,27 @@ Reply ApiServer::EvictPod(const engine::PodRef& ref, bool dry_run) {
   const auto pod = Find(ref, reply);
   if (pod == nullptr) return reply;
   std::vector<std::shared_ptr<const kube::PodDisruptionBudget>> budgets;
+  const bool counts = !pod->node_name.empty() && !pod->meta.deletion;
   for (const auto& [uid, budget] : budgets_) {
-    const bool counts = !pod->node_name.empty() && !pod->meta.deletion;
-    if (!counts || budget->meta.ns != pod->meta.ns ||
-        !kube::Matches(budget->selector, pod->meta.labels)) {
-      continue;
-    }
-    if (budget->disruptions_allowed <= 0) {
-      return {.status = 429,
-              .message = "Cannot evict pod as it would violate the pod's disruption budget."};
-    }
-    budgets.push_back(budget);
+    const bool covers =
+        budget->meta.ns == pod->meta.ns && kube::Matches(budget->selector, pod->meta.labels);
+    if (counts && covers) budgets.push_back(budget);
+  }
+  if (budgets.size() > 1) {
+    return {.status = 500,
+            .message =
+                "This pod has more than one PodDisruptionBudget, which the eviction "
+                "subresource does not support."};
+  }
+  const bool forbidden = !budgets.empty() && budgets.front()->disruptions_allowed <= 0;
+  if (forbidden) {
+    return {.status = 429,
+            .message = "Cannot evict pod as it would violate the pod's disruption budget."};
   }
   if (dry_run) return {.status = 201};
   if (on_evicted && Runs(*pod)) on_evicted(*pod);
-  for (const auto& budget : budgets) {
-    kube::PodDisruptionBudget less = *budget;
+  if (!budgets.empty()) {
+    kube::PodDisruptionBudget less = *budgets.front();
     --less.disruptions_allowed;
     PutBudget(std::move(less));
   }

@@ -216,6 +216,27 @@ TEST_CASE("a budget that is known is not tried", "[unit][engine]") {
   CHECK(w.LogOf("evict ").size() == 2);
 }
 
+// The Eviction API answers with an error, however much each of the budgets permits.
+TEST_CASE("a pod that two budgets cover is not tried", "[unit][engine][bug]") {
+  config::PolicyConfiguration policy;
+  policy.eviction.by = GENERATE(config::EvictBy::kEviction, config::EvictBy::kDelete);
+  EvictionsWorld w(2, policy);
+  w.Change("l0", [](kube::Pod& pod) {
+    pod.meta.labels["app"] = "low";
+    pod.meta.labels["tier"] = "batch";
+  });
+  w.engine().OnDisruptionBudget(MakeBudget("b", "app", "low", 8));
+  w.engine().OnDisruptionBudget(MakeBudget("c", "tier", "batch", 8));
+  w.GatherHigh();
+  const bool deletes = policy.eviction.by == config::EvictBy::kDelete;
+  CHECK(w.LogOf("evict ").size() == (deletes ? 2 : 0));
+  if (deletes) return;
+  CHECK(w.LogOf("try ").empty());
+  w.engine().OnDisruptionBudgetDeleted("uid-pdb-c");
+  w.Tick();
+  CHECK(w.LogOf("evict ").size() == 2);
+}
+
 TEST_CASE("where victims are deleted no budget holds", "[unit][engine]") {
   config::PolicyConfiguration policy;
   policy.eviction.by = config::EvictBy::kDelete;
