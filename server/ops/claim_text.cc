@@ -182,6 +182,16 @@ std::string EntitledTo(const cluster::Store& store, const policy::FairShareTable
                      Devices(store.queue(queue).quota[id]), share);
 }
 
+/// With more budgets than this nobody is told what they keep: each pod is compared with each.
+constexpr std::size_t kMostBudgets = 256;
+
+std::set<std::string_view> NamespacesWithBudgets(const cluster::Store& store) {
+  std::set<std::string_view> names;
+  if (store.disruption_budgets().size() > kMostBudgets) return names;
+  for (const auto& [uid, budget] : store.disruption_budgets()) names.insert(budget.meta.ns);
+  return names;
+}
+
 }  // namespace
 
 std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
@@ -260,6 +270,12 @@ std::string SparedText(const engine::Engine& engine, const Workload& workload,
   };
   std::int64_t kept = 0;
   std::int64_t young = 0;
+  std::int64_t guarded = 0;
+  const std::set<std::string_view> with_budgets = NamespacesWithBudgets(store);
+  const auto is_guarded = [&](const cluster::PodInfo& pod) {
+    return pod.bound() && !pod.terminating() && with_budgets.contains(pod.object.meta.ns) &&
+           engine::EvictionApiRefuses({&pod}, store);
+  };
   for (const auto& [key, other] : store.workloads()) {
     std::optional<bool> is_young;  // of all its members
     for (const cluster::PodInfo* pod : other.members) {
@@ -273,18 +289,25 @@ std::string SparedText(const engine::Engine& engine, const Workload& workload,
         continue;
       }
       if (!is_young) is_young = engine.OfAgeAt(other, now) > now;
-      if (*is_young) young += charge->second;
+      if (*is_young) {
+        young += charge->second;
+      } else if (is_guarded(*pod)) {
+        guarded += charge->second;
+      }
     }
   }
-  std::string text;
-  if (kept > 0) text = fmt::format("{} of pods that are not preemptible", Devices(kept));
-  if (young > 0) {
-    text += fmt::format("{}{} of pods that have not run for the minRunTime of their queue",
-                        text.empty() ? "" : ", and ", Devices(young));
-  }
-  return text.empty()
-             ? text
-             : fmt::format(" Devices that evictions cannot free for it yet, or at all: {}.", text);
+  std::vector<std::string> parts;
+  const auto add = [&](std::int64_t amount, std::string_view of) {
+    if (amount > 0) parts.push_back(fmt::format("{} of pods {}", Devices(amount), of));
+  };
+  add(kept, "that are not preemptible");
+  add(young, "that have not run for the minRunTime of their queue or class");
+  add(guarded, "that PodDisruptionBudgets keep");
+  if (parts.empty()) return {};
+  const std::string last = std::move(parts.back());
+  parts.pop_back();
+  return fmt::format(" Devices that evictions cannot free for it yet, or at all: {}{}{}.",
+                     fmt::join(parts, ", "), parts.empty() ? "" : ", and ", last);
 }
 
 }  // namespace berth::server

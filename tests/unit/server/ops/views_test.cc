@@ -135,9 +135,28 @@ TEST_CASE("why says what is not to be evicted", "[views]") {
   world.Start();
   const Json json = Json::parse(WhyJson(world.engine(), "default", "w", world.now()));
   CHECK_THAT(json["message"].get<std::string>(),
-             Catch::EndsWith(" Devices that evictions cannot free for it yet, or at all: 3 of pods "
-                             "that are not preemptible, "
-                             "and 4 of pods that have not run for the minRunTime of their queue."));
+             Catch::EndsWith(
+                 " Devices that evictions cannot free for it yet, or at all: 3 of pods "
+                 "that are not preemptible, "
+                 "and 4 of pods that have not run for the minRunTime of their queue or class."));
+}
+
+// One of the two pods of lower priority may go; the budget of the other permits no eviction.
+TEST_CASE("why says what disruption budgets keep", "[views]") {
+  World world(MakePolicy({MakeQueue("a", {"default"})}));
+  world.Add(MakeNode("n1").Gpu(8));
+  for (const char* name : {"a0", "a1"}) {
+    world.Add(MakePod(name).Gpu(4).Label("app", name).On("n1"));
+  }
+  world.Start();
+  world.engine().OnDisruptionBudget(testing::MakeBudget("b", "app", "a1", 0));
+  world.Add(MakePod("w0").Gpu(8).Gang("w", 1).Priority(5).Gated());
+  world.Tick();
+  CHECK(world.LogOf("try ").empty());
+  const Json json = Json::parse(WhyJson(world.engine(), "default", "w0", world.now()));
+  CHECK_THAT(json["message"].get<std::string>(),
+             Catch::EndsWith(" Devices that evictions cannot free for it yet, or at all: 4 of pods "
+                             "that PodDisruptionBudgets keep."));
 }
 
 // One GPU. With its job a would have as much as b has now.
