@@ -233,6 +233,7 @@ TEST_CASE("seeds that failed once", "[unit][sim][faults][bug]") {
       {368, "mixed", "a member whose Binding was under way changed its queue"},
       {1244877, "mixed", "members were bound in another queue than their places were reserved in"},
       {1241172, "handover", "the checker: a list from before the first edit tells no policy"},
+      {1252539, "tree", "a claim counted what is drained as left to the queue that lost"},
       {1, "clocks", "planned members of a running gang held room in passthrough"},
   };
   for (const Regression& r : regressions) {
