@@ -239,6 +239,8 @@ struct WorkloadClass {
   std::string name;
   /// Whether its pods may be evicted for other work, if their own label does not say it.
   bool preemptible = true;
+  /// Running work of the class is not evicted for other work before it has run that long.
+  std::chrono::milliseconds min_run_time{0};
   bool operator==(const WorkloadClass&) const = default;
 };
 

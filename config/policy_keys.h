@@ -221,6 +221,9 @@ void Keys(Visitor& key, T& workload_class) {
       "What users write in berth.dev/class.");
   key("preemptible", workload_class.preemptible, Choice{kFalseTrue},
       "false: its pods are never evicted by Berth, and use quota only.");
+  key("minRunTime", workload_class.min_run_time, Duration{std::chrono::seconds{0}, kLongestRunTime},
+      "Its running work is not evicted for other work before it has run that long, nor before the "
+      "minRunTime of its queue is over.");
 }
 
 template <typename Visitor, Is<Preemption> T>

@@ -15,9 +15,13 @@ namespace {
 
 constexpr std::string_view kCheckpointAnnotation = "berth.dev/checkpoint-time";
 
+std::string_view ClassOf(const PodInfo& pod) {
+  return pod.claims != nullptr ? std::string_view(pod.claims->workload_class) : std::string_view();
+}
+
 TimePoint MinRunTime(const cluster::Store& store, const PodInfo& pod) {
   if (pod.charge == Charge::kNone || pod.charged_queue == cluster::kNoQueue) return 0;
-  return store.queue(pod.charged_queue).config.min_run_time.count();
+  return MinRunTimeIn(store.policy(), store.queue(pod.charged_queue).config, ClassOf(pod)).count();
 }
 
 /// Since when the pod runs; 0: not known.
@@ -43,6 +47,27 @@ TimePoint RunsSince(const States& states, const Workload& workload, TimePoint no
 }
 
 }  // namespace
+
+std::chrono::milliseconds MinRunTimeIn(const config::PolicyConfiguration& policy,
+                                       const config::Queue& queue,
+                                       std::string_view workload_class) {
+  const bool admitted =
+      !queue.classes || std::ranges::find(*queue.classes, workload_class) != queue.classes->end();
+  if (workload_class.empty() || !admitted) return queue.min_run_time;
+  const auto found =
+      std::ranges::find(policy.classes, workload_class, &config::WorkloadClass::name);
+  if (found == policy.classes.end()) return queue.min_run_time;
+  return std::max(queue.min_run_time, found->min_run_time);
+}
+
+std::chrono::milliseconds MinRunTimeIn(const config::PolicyConfiguration& policy,
+                                       const config::Queue& queue, const Workload& workload) {
+  std::chrono::milliseconds longest = queue.min_run_time;
+  for (const PodInfo* pod : workload.members) {
+    longest = std::max(longest, MinRunTimeIn(policy, queue, ClassOf(*pod)));
+  }
+  return longest;
+}
 
 TimePoint OfAgeAt(const View& view, const Workload& workload) {
   return OfAgeAt(view.store, view.states, workload, view.now);

@@ -1,15 +1,29 @@
-// How long work has run: whether queues[].minRunTime leaves it alone, and what of it an eviction
-// loses. Pure functions; eviction.h and victims.h ask them for each victim.
+// How long work has run: whether the minRunTime of its queue or class leaves it alone, and what of
+// it an eviction loses. Pure functions; eviction.h and victims.h ask them for each victim.
 #pragma once
 
+#include <chrono>
+#include <string_view>
+
+#include "config/policy_configuration.h"
 #include "engine/decide.h"
 
 namespace berth::engine {
 
+/// How long work of that class runs at least in that queue: the longer minRunTime of both. A class
+/// that the queue does not admit has none: the label of a running pod may have been changed.
+std::chrono::milliseconds MinRunTimeIn(const config::PolicyConfiguration& policy,
+                                       const config::Queue& queue, std::string_view workload_class);
+
+/// The longest one of the workload's members, if they are in that queue of the policy.
+std::chrono::milliseconds MinRunTimeIn(const config::PolicyConfiguration& policy,
+                                       const config::Queue& queue,
+                                       const cluster::Workload& workload);
+
 /// The time from which `workload` may be evicted for other work: when its first member has run for
-/// the minRunTime of the queue that it is charged to. 0: at any time, because its queue has no
-/// minRunTime, it holds no room, or it is not known since when it runs. What is planned, or whose
-/// Binding is under way, counts as bound now.
+/// the minRunTime of the queue that it is charged to, and of its class. 0: at any time, because
+/// these have no minRunTime, it holds no room, or it is not known since when it runs. What is
+/// planned, or whose Binding is under way, counts as bound now.
 ///
 /// Counted are the members that ask for devices, if there are any, and of these the one that was
 /// bound first and still runs: members that join later do not make a gang young again. Since when a

@@ -11,6 +11,7 @@
 
 #include "cluster/plan_claim.h"
 #include "cluster/queue_directory.h"
+#include "engine/min_run_time.h"
 #include "engine/victims.h"
 #include "policy/edit_exposure.h"
 #include "policy/queue_demand.h"
@@ -104,7 +105,7 @@ class MoveReader {
 /// of minRunTime or preemption.within.
 class LoosenedReader {
  public:
-  explicit LoosenedReader(const config::PolicyConfiguration& next) {
+  explicit LoosenedReader(const config::PolicyConfiguration& next) : policy_(&next) {
     for (const config::Queue& queue : next.queues) next_[queue.name] = &queue;
   }
 
@@ -124,8 +125,9 @@ class LoosenedReader {
       return;
     }
     const engine::TimePoint of_age = engine.OfAgeAt(workload, now);
-    const engine::TimePoint then =
-        of_age - current.min_run_time.count() + next->second->min_run_time.count();
+    const engine::TimePoint then = of_age -
+                                   engine::MinRunTimeIn(store.policy(), current, workload).count() +
+                                   engine::MinRunTimeIn(*policy_, *next->second, workload).count();
     if (of_age > now && then > now) return;
     const bool young = of_age > now;
     if (young) work.of_age += runs;
@@ -171,7 +173,8 @@ class LoosenedReader {
     return runs;
   }
 
-  std::map<std::string, const config::Queue*, std::less<>> next_;
+  const config::PolicyConfiguration* policy_;
+  std::map<std::string, const config::Queue*, std::less<>> next_;  ///< Its queues.
   std::map<std::string, Work> queues_;
 };
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "cluster/plan_claim.h"
+#include "engine/min_run_time.h"
 #include "kube/selector.h"
 #include "sim/checker/checker.h"
 
@@ -40,13 +41,18 @@ std::int64_t Violations(const cluster::Store& store, const std::vector<std::stri
   });
 }
 
-/// The least minRunTime that the queue had under these policies.
-Duration LeastRunTime(const auto& policies, const std::string& name) {
+Duration RunTimeIn(const config::PolicyConfiguration& policy, const config::Queue& queue,
+                   const kube::Pod& pod) {
+  return engine::MinRunTimeIn(policy, queue, LabelOf(pod, "berth.dev/class")).count();
+}
+
+/// The least minRunTime that the pod had in the queue under these policies.
+Duration LeastRunTime(const auto& policies, const std::string& name, const kube::Pod& pod) {
   Duration least = policies.empty() ? 0 : std::numeric_limits<Duration>::max();
   for (const auto& policy : policies) {
     const auto& queues = policy->queues;
     const auto queue = std::ranges::find(queues, name, &config::Queue::name);
-    least = std::min(least, queue == queues.end() ? 0 : queue->min_run_time.count());
+    least = std::min(least, queue == queues.end() ? 0 : RunTimeIn(*policy, *queue, pod));
   }
   return least;
 }
@@ -60,10 +66,11 @@ Duration RanFor(const kube::Pod& pod, TimePoint now) {
   return known ? now - pod.pod_scheduled->since : 0;
 }
 
-/// The single pod has not run for the minRunTime of its queue.
+/// The single pod has not run for the minRunTime of its queue, or of its class.
 bool IsYoung(const cluster::Store& store, const cluster::PodInfo& pod, TimePoint now) {
   return pod.charged_queue != cluster::kNoQueue &&
-         RanFor(pod.object, now) < store.queue(pod.charged_queue).config.min_run_time.count();
+         RanFor(pod.object, now) <
+             RunTimeIn(store.policy(), store.queue(pod.charged_queue).config, pod.object);
 }
 
 }  // namespace
@@ -212,8 +219,8 @@ void Checker::CheckSurplus(const kube::Pod& victim) {
       fmt::format("I9: {} leaves {} of the {} that its gang needs", victim.meta.name, stay, min));
 }
 
-/// I9: the job of the victim has run for the minRunTime of its queue, unless clocks are fast or
-/// slow. Not for a gang of which some may be gone since it was decided.
+/// I9: the job of the victim has run for the minRunTime of its queue and class, unless clocks are
+/// fast or slow. Not for a gang of which some may be gone since it was decided.
 void Checker::CheckRunTime(const kube::Pod& victim) {
   if (env_.clocks_drift) return;
   const auto claim = cluster::ClaimOf(victim);
@@ -224,7 +231,7 @@ void Checker::CheckRunTime(const kube::Pod& victim) {
     const bool mate = gang && !pod->node_name.empty() && GangKey(*pod) == GangKey(victim);
     if (mate) ran = std::max(ran, RanFor(*pod, env_.now()));
   }
-  if (ran >= LeastRunTime(policies_, claim->queue)) return;
+  if (ran >= LeastRunTime(policies_, claim->queue, victim)) return;
   Broken(fmt::format("I9: {} is evicted after {} ms of running", victim.meta.name, ran));
 }
 

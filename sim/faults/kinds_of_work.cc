@@ -63,6 +63,10 @@ void DrawFlavors(Day& day) {
     if (random.Percent(15)) job.model = random.Percent(50) ? "new" : "old";
     if (random.Percent(40)) job.expects = random.Between(1, 100) * 1'000;
   }
+  Random times(day.seed, 24);
+  if (times.Percent(40)) {
+    day.policy.classes[0].min_run_time = std::chrono::seconds(times.Between(5, 60));
+  }
 }
 
 void DrawUsers(Day& day) {

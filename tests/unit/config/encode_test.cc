@@ -80,6 +80,7 @@ std::vector<WorkloadClass> Classes() {
   std::vector<WorkloadClass> classes;
   for (const std::string& name : FewLabels()) {
     classes.push_back({.name = name, .preemptible = *rc::gen::arbitrary<bool>()});
+    classes.back().min_run_time = std::chrono::milliseconds{Within(0, 30LL * 24 * 3'600'000)};
   }
   return classes;
 }

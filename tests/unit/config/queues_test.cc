@@ -238,6 +238,19 @@ TEST_CASE("how long work of a queue is not evicted", "[unit][config]") {
   }
 }
 
+TEST_CASE("how long work of a class is not evicted", "[unit][config]") {
+  const std::vector<WorkloadClass> classes =
+      Decoded("classes: [{name: x, minRunTime: 1h30m}, {name: y}]\n").classes;
+  CHECK(classes[0].min_run_time == std::chrono::minutes{90});
+  CHECK(classes[1].min_run_time.count() == 0);
+  const std::string wrong = "classes: [{name: x, minRunTime: 721h}]\n";
+  const Lines errors = ErrorsOf(kHeader + wrong);
+  REQUIRE(errors.size() == 1);
+  CHECK_THAT(errors[0], Catch::StartsWith("p:3:33: classes[0].minRunTime: "));
+  // It may have been meant to protect what runs.
+  CHECK_FALSE(DecodeStoredPolicy(kHeader + wrong, "p")->policy.classes[0].preemptible);
+}
+
 TEST_CASE("a stored policy keeps a queue closed if what it admits was not understood") {
   for (const std::string key : {"classes: [x]", "nonPreemptible: maybe", "priorityClasses: 3",
                                 "quotas: [{flavor: none}]", "maxJobsPerUser: many"}) {

@@ -99,22 +99,24 @@ TEST_CASE("an edit that changes nothing is not held where quotas are of single f
 }
 
 /// As RunLabs, on nodes that are full of them; they run for a second.
-void RunYoungLabs(World& world) {
+void RunYoungLabs(World& world, const std::string& workload_class = {}) {
   for (int i = 0; i < 9; ++i) world.Add(MakeNode(fmt::format("n{}", i)).Gpu(8));
   for (int i = 0; i < 72; ++i) {
     kube::Pod pod = MakePod(fmt::format("p{}", i)).Ns("labs").Gpu(1).On(fmt::format("n{}", i / 8));
     pod.pod_scheduled = kube::PodScheduled{
         .status = true, .reason = {}, .message = {}, .since = world.now() - 1'000};
+    if (!workload_class.empty()) pod.meta.labels["berth.dev/class"] = workload_class;
     world.Add(pod);
   }
 }
 
 /// So many pods of one GPU that wait, on a cluster that RunYoungLabs has filled.
-void WaitBesideYoungLabs(World& world, const std::string& ns, int pods, int priority) {
+void WaitBesideYoungLabs(World& world, const std::string& ns, int pods, int priority,
+                         const std::string& workload_class = {}) {
   for (int i = 0; i < pods; ++i) {
     world.Add(MakePod(fmt::format("w{}", i)).Ns(ns).Gpu(1).Priority(priority).Gated());
   }
-  RunYoungLabs(world);
+  RunYoungLabs(world, workload_class);
   world.Start();
 }
 
@@ -149,6 +151,22 @@ TEST_CASE("an edit that shortens minRunTime is held for what is of age then", "[
     WaitBesideYoungLabs(other, "other", 96, /*priority=*/0);
     CHECK(Held(other, PolicyOf(queues)).empty());  // 64 of 72
   }
+}
+
+TEST_CASE("an edit that shortens the minRunTime of a class is held likewise", "[policy]") {
+  using namespace std::chrono_literals;
+  std::vector<config::Queue> queues = kQueues;
+  queues[0] = MakeQueue("a", {"labs"});
+  config::PolicyConfiguration policy = PolicyOf(queues);
+  policy.classes = {{.name = "training", .min_run_time = 1h}};
+  World world(policy);
+  WaitBesideYoungLabs(world, "other", 96, /*priority=*/0, "training");
+  policy.classes[0].min_run_time = 10s;  // they have run for less
+  CHECK(Held(world, policy).empty());
+  policy.classes.clear();
+  CHECK_THAT(Held(world, policy), Catch::StartsWith("held: 72 devices"));
+  policy.queues[0].min_run_time = 1h;  // the longer of both counts
+  CHECK(Held(world, policy).empty());
 }
 
 /// What of `labs`, which has no quota and uses all 72 GPUs, could be taken back with the edit,
