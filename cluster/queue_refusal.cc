@@ -36,6 +36,12 @@ bool Admits(const config::Queue& queue, std::string_view ns) {
          });
 }
 
+bool KnowsClass(const config::PolicyConfiguration& policy, std::string_view name) {
+  return name.empty() || policy.classes.empty() ||
+         std::ranges::find(policy.classes, name, &config::WorkloadClass::name) !=
+             policy.classes.end();
+}
+
 std::string WorkRefusal(const config::Queue& queue, const Work& work) {
   const auto lists = [](const std::vector<std::string>& names, std::string_view name) {
     return std::ranges::find(names, name) != names.end();

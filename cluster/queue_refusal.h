@@ -1,4 +1,4 @@
-// Why no queue accepts a pod, in text that says what would help.
+// Whether a queue accepts a pod, and why none does, in text that says what would help.
 #pragma once
 
 #include <span>
@@ -11,6 +11,10 @@ namespace berth::cluster {
 
 /// Whether pods of namespace `ns` may use the queue.
 bool Admits(const config::Queue& queue, std::string_view ns);
+
+/// Whether the label berth.dev/class may have this value, empty for none. A policy without classes
+/// ignores the label.
+bool KnowsClass(const config::PolicyConfiguration& policy, std::string_view name);
 
 /// The sentence of QueueNotAllowed for a pod of namespace `ns` that asks for the queue `asked`;
 /// empty: it asks for none.

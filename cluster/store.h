@@ -366,7 +366,6 @@ class Store {
   void ReadQuotas(const config::Queue& queue, QueueInfo& info);
   void InternParts();
   void ReadFlavor(NodeInfo& node);
-  bool KnowsClass(std::string_view name) const;
   bool MayNotBeEvicted(const PodInfo& pod, const PodClaims& claims) const;
   void RechargeQueue(PodInfo& pod);
   void FindPaths();

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cluster/plan_claim.h"
+#include "cluster/queue_refusal.h"
 #include "cluster/store.h"
 #include "cluster/users.h"
 
@@ -279,7 +280,7 @@ void Store::TakeReading(PodInfo& pod, const PodReading& reading) {
     pod.refusal = {.reason = ReasonId::kInvalidRequest, .subject = pod.object.invalid_request};
   } else if (!claims.error.empty()) {
     pod.refusal = {.reason = ReasonId::kInvalidRequest, .subject = claims.error};
-  } else if (!KnowsClass(claims.workload_class)) {
+  } else if (!KnowsClass(policy_, claims.workload_class)) {
     pod.refusal = {.reason = ReasonId::kInvalidRequest,
                    .subject = fmt::format("berth.dev/class: the policy has no class {:?}.",
                                           claims.workload_class)};

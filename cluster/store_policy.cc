@@ -102,13 +102,6 @@ QueueId Store::AdmitWork(QueueId queue, const PodInfo& pod, const PodClaims& cla
   return kNoQueue;
 }
 
-/// A policy without classes ignores the label.
-bool Store::KnowsClass(std::string_view name) const {
-  return name.empty() || policy_.classes.empty() ||
-         std::ranges::find(policy_.classes, name, &config::WorkloadClass::name) !=
-             policy_.classes.end();
-}
-
 /// Once the pod is bound, as its Binding says.
 bool Store::MayNotBeEvicted(const PodInfo& pod, const PodClaims& claims) const {
   const auto claim = BoundClaimOf(pod.object);

@@ -13,15 +13,20 @@
 namespace berth::server {
 namespace {
 
+/// Whether the policy is all that refuses the pod: its queues, or a class that it does not know.
+bool IsRefusedByPolicy(const cluster::PodInfo& pod) {
+  const cluster::ReasonId reason = pod.refusal.reason;
+  return reason == cluster::ReasonId::kQueueNotAllowed ||
+         reason == cluster::ReasonId::kUnknownQueue ||
+         (reason == cluster::ReasonId::kInvalidRequest && pod.object.invalid_request.empty() &&
+          pod.claims != nullptr && pod.claims->error.empty());
+}
+
 /// The pods that could start, those that are refused now among them.
 std::vector<const cluster::PodInfo*> Waiting(const cluster::Workload& workload) {
   std::vector<const cluster::PodInfo*> pods = workload.Unplaced();
-  std::ranges::copy_if(workload.faulty, std::back_inserter(pods), [](const auto* pod) {
-    const cluster::ReasonId reason = pod->refusal.reason;
-    const bool by_queue =
-        reason == cluster::ReasonId::kQueueNotAllowed || reason == cluster::ReasonId::kUnknownQueue;
-    return by_queue && !pod->bound();
-  });
+  std::ranges::copy_if(workload.faulty, std::back_inserter(pods),
+                       [](const auto* pod) { return IsRefusedByPolicy(*pod) && !pod->bound(); });
   std::erase_if(pods, [](const cluster::PodInfo* pod) {
     return pod->terminating() || pod->claims == nullptr || engine::HasForeignGate(*pod);
   });
@@ -114,7 +119,7 @@ const config::Queue* AdmittedReader::QueueOf(
   const config::Queue* queue = nullptr;
   for (const cluster::PodInfo* pod : pods) {
     const auto place = queues_.Find(pod->object.meta.ns, {}, pod->claims->queue);
-    if (!place) return nullptr;
+    if (!place || !cluster::KnowsClass(*next_, pod->claims->workload_class)) return nullptr;
     queue = &next_->queues[*place];
     const cluster::Work work{.priority_class = pod->object.priority_class,
                              .workload_class = pod->claims->workload_class,

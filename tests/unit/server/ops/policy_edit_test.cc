@@ -230,6 +230,27 @@ TEST_CASE("an edit is held for work whose label names a queue that comes with it
              Catch::StartsWith("held: 72 devices"));
 }
 
+TEST_CASE("an edit is held for work of a class that comes with it", "[policy][bug]") {
+  config::PolicyConfiguration policy =
+      PolicyOf({MakeQueue("a", {"labs"}), MakeQueue("b", {"other"}, -1, 72)});
+  policy.classes = {{.name = "training"}};
+  World world(policy);
+  for (int i = 0; i < 72; ++i) {
+    auto pod = MakePod(fmt::format("w{}", i)).Ns("other").Gpu(1).Gated();
+    world.Add(pod.Label("berth.dev/class", "inference"));
+  }
+  RunYoungLabs(world);
+  world.Start();
+  CHECK(Held(world, policy).empty());
+  policy.classes.push_back({.name = "inference"});
+  CHECK_THAT(Held(world, policy), Catch::StartsWith("held: 72 devices"));
+  policy.queues[1].classes = std::vector<std::string>{"training"};
+  CHECK(Held(world, policy).empty());  // the queue does not admit it
+  policy.queues[1].classes.reset();
+  policy.classes.clear();  // which ignores the label
+  CHECK_THAT(Held(world, policy), Catch::StartsWith("held: 72 devices"));
+}
+
 // Of the 72 jobs of the user 6 count now, and one more then.
 TEST_CASE("an edit that raises a user's cap admits no more than that", "[policy]") {
   std::vector<config::Queue> queues{MakeQueue("a", {"labs"}), MakeQueue("b", {"other"}, -1, 72)};
