@@ -41,7 +41,8 @@ VictimJob PartOf(const View& view, const Workload& workload, Pods pods) {
     if (pod->charge != Charge::kPlanned) job.running.push_back(pod);
     for (const auto& [id, amount] : pod->charged) {
       const auto& devices = view.store.device_ids();
-      if (std::ranges::find(devices, id) != devices.end()) job.devices += amount;
+      const bool counts = std::ranges::find(devices, id) != devices.end();
+      if (counts && view.store.IsWholeDevice(id)) job.devices += amount;
     }
   }
   job.runs = !job.running.empty();

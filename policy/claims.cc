@@ -202,12 +202,18 @@ std::optional<bool> Exchange::StraddlesBeyond(Claimant of, ResourceId id,
   return all ? std::optional(true) : std::nullopt;
 }
 
-/// Of one kind of devices. A quota holds at each queue that has one; a queue without one promises
-/// nothing and forbids nothing, and there the fair share holds.
+/// Of one kind of devices. A quota holds at each queue that has one; a queue without one, of this
+/// or another kind that is asked for, promises nothing and forbids nothing, and there the fair
+/// share holds.
 bool Exchange::IsWithin(const QuotaView& view, Claimant of, const cluster::Demand& asked,
                         ResourceId id, Claim claim, bool placed) const {
   if (claim == Claim::kFairShare || !HasQuota(of, id)) {
-    return shares_->Used(view, of, id) <= Share(of, id);
+    // A quota of another kind that is asked for promises the job as a whole.
+    const bool comes_along =
+        claim == Claim::kQuota && std::ranges::any_of(asked, [&](const auto& part) {
+          return part.second > 0 && IsDevice(store(), part.first) && HasQuota(of, part.first);
+        });
+    return comes_along || shares_->Used(view, of, id) <= Share(of, id);
   }
   std::int64_t elsewhere = 0;  // what is asked for beside the flavors that the quota promises
   for (const auto& [part, amount] : asked) elsewhere += part == id ? amount : 0;
@@ -473,11 +479,13 @@ bool Exchange::Lacks() const {
 
 std::int64_t Exchange::Excess(QueueId queue) const {
   std::int64_t most = 0;
-  const Claimant narrowest = shares_->PathOf(store(), queue).front();
-  for (const ResourceId id : store().device_ids()) {
-    most = std::max(most, Beyond(running_, narrowest, id) - Floor(narrowest, id));
-  }
+  for (const ResourceId id : store().device_ids()) most = std::max(most, Excess(queue, id));
   return most;
+}
+
+std::int64_t Exchange::Excess(QueueId queue, ResourceId id) const {
+  const Claimant narrowest = shares_->PathOf(store(), queue).front();
+  return std::max<std::int64_t>(0, Beyond(running_, narrowest, id) - Floor(narrowest, id));
 }
 
 }  // namespace berth::policy

@@ -97,6 +97,8 @@ class Exchange {
   /// How much the queue has in use above its floor, of the kind of devices of which that is most;
   /// at least 0. Thousandths.
   std::int64_t Excess(cluster::QueueId queue) const;
+  /// The same of one kind.
+  std::int64_t Excess(cluster::QueueId queue, cluster::ResourceId id) const;
 
  private:
   friend class Floors;

@@ -90,6 +90,43 @@ TEST_CASE("a quota of GPUs is taken back for work that asks for other devices, t
   CHECK(w.LogOf("evict ").size() == 4);
 }
 
+// Quotas promise 8 of 6 GPUs, so the fair share of z does not cover its quota, nor its job's NICs.
+TEST_CASE("a quota of GPUs that is overcommitted is taken back together with other devices",
+          "[unit][engine][bug]") {
+  constexpr const char* kNic = "example.com/nic";
+  config::PolicyConfiguration policy = testing::MakeBorrowing(
+      {MakeQueue("a", {"a"}, -1, 3), MakeQueue("b", {"b"}, -1, 3), MakeQueue("z", {"z"}, -1, 2)});
+  policy.queues[1].preemption.reclaim = config::Reclaim::kNever;
+  policy.devices.push_back({.name = kNic, .kind = config::DeviceKind::kWhole});
+  World w(policy);
+  w.Add(MakeNode("n").Gpu(6).Allocatable(kNic, 6000));
+  for (int i = 0; i < 6; ++i) {
+    w.Add(MakePod(fmt::format("x{}", i)).Ns("a").Gpu(1).Request(kNic, "1").On("n"));
+  }
+  w.Start();
+  w.Add(Reclaim::Mine("y", 3).Request(kNic, "3"));
+  w.Add(MakePod("z").Ns("z").Gpu(2).Request(kNic, "2").Gated());
+  w.Tick();
+  CHECK(w.LogOf("evict ").size() == 2);
+  CHECK(w.Why("z") == "WaitingForVictims");
+}
+
+// 50 handles are no devices: the pod with one GPU goes, and not the one with four.
+TEST_CASE("handles are not counted among the devices that victims lose", "[unit][engine][bug]") {
+  constexpr const char* kHandle = "rdma/hca";
+  config::PolicyConfiguration policy;
+  policy.devices.push_back({.name = kHandle, .kind = config::DeviceKind::kHandles});
+  World w(policy);
+  w.Add(MakeNode("n0").Gpu(1).Allocatable(kHandle, 100'000));
+  w.Add(MakeNode("n1").Gpu(4).Allocatable(kHandle, 100'000));
+  w.Add(MakePod("small").Gpu(1).Request(kHandle, "50").On("n0"));
+  w.Add(MakePod("large").Gpu(4).On("n1"));
+  w.Start();
+  w.Add(MakePod("y").Gpu(1).Gang("y", 1).Priority(10).Gated());
+  w.Tick();
+  CHECK(w.LogOf("evict small").size() == 1);
+}
+
 // a has a quota of GPUs, and its pods hold NICs alone, which are above that.
 TEST_CASE("a quota of GPUs protects no pods that hold other devices alone", "[unit][engine][bug]") {
   constexpr const char* kNic = "example.com/nic";
