@@ -76,6 +76,18 @@ std::string PortsOf(const cluster::PodShape& shape) {
   return text;
 }
 
+/// Of what neither the policy nor a node names, the name that the pods give it; of several the
+/// first.
+std::string NameOf(const cluster::Store& store, const cluster::PodShape& shape,
+                   cluster::ResourceId id) {
+  if (id == cluster::kUnknownResource) {
+    for (const auto& [name, amount] : shape.spec->requests) {
+      if (!store.resources().Find(name)) return name;
+    }
+  }
+  return store.resources().Name(id);
+}
+
 /// Why `group` is too much for the empty cluster, as a whole sentence; empty: its number alone is.
 std::string WhyNeverFits(const ShapeGroup& group, const Overlay& base, FitCache& fit,
                          const Count& count, const std::string& who) {
@@ -97,7 +109,7 @@ std::string WhyNeverFits(const ShapeGroup& group, const Overlay& base, FitCache&
       }
     }
     if (amount <= most) continue;
-    const std::string& name = store.resources().Name(id);
+    const std::string name = NameOf(store, *group.shape, id);
     const bool closed = std::ranges::any_of(store.nodes(), [&](const auto& node) {
       return node->present && !node->open() && node->allocatable[id] >= amount;
     });

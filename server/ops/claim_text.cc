@@ -30,9 +30,9 @@ std::string Devices(std::int64_t amount) {
                             : fmt::format("{}.{:03}", amount / 1000, amount % 1000);
 }
 
-/// What the minimum of the workload still needs of the first device that it asks for; 0: none.
-std::pair<ResourceId, std::int64_t> WantedBy(const cluster::Store& store,
-                                             const Workload& workload) {
+/// What the minimum of the workload still needs, of each kind of devices that it asks for.
+cluster::Demand AllWantedBy(const cluster::Store& store, const Workload& workload) {
+  cluster::Demand wanted;
   const auto pods = workload.Unplaced();
   for (const ResourceId id : store.device_ids()) {
     std::int64_t sum = 0;
@@ -40,9 +40,16 @@ std::pair<ResourceId, std::int64_t> WantedBy(const cluster::Store& store,
     for (const cluster::PodInfo* pod : pods) {
       if (missing-- > 0) sum += policy::DemandOf(*pod->shape, id);
     }
-    if (sum > 0) return {id, sum};
+    if (sum > 0) wanted.emplace_back(id, sum);
   }
-  return {store.device_ids().front(), 0};
+  return wanted;
+}
+
+/// The same of the first kind; 0: it asks for none.
+std::pair<ResourceId, std::int64_t> WantedBy(const cluster::Store& store,
+                                             const Workload& workload) {
+  const cluster::Demand wanted = AllWantedBy(store, workload);
+  return wanted.empty() ? std::pair(store.device_ids().front(), std::int64_t{0}) : wanted.front();
 }
 
 /// Queues with thousandths of devices.
@@ -66,11 +73,13 @@ std::string Listed(const cluster::Store& store, QueueAmounts queues, std::string
   return text;
 }
 
-/// The other queues that use more than they are entitled to, and by how much.
-QueueAmounts Borrowers(const cluster::Store& store, const policy::Exchange& exchange, QueueId own) {
+/// The other queues that use more of that kind of devices than they are entitled to, and by how
+/// much.
+QueueAmounts Borrowers(const cluster::Store& store, const policy::Exchange& exchange, QueueId own,
+                       ResourceId id) {
   QueueAmounts borrowers;
   for (const QueueId queue : store.queues()) {
-    const std::int64_t excess = queue == own ? 0 : exchange.Excess(queue);
+    const std::int64_t excess = queue == own ? 0 : exchange.Excess(queue, id);
     if (excess > 0) borrowers.emplace_back(excess, queue);
   }
   return borrowers;
@@ -182,12 +191,11 @@ std::string EntitledTo(const cluster::Store& store, const policy::FairShareTable
                      Devices(store.queue(queue).quota[id]), share);
 }
 
-/// With more budgets than this nobody is told what they keep: each pod is compared with each.
-constexpr std::size_t kMostBudgets = 256;
-
+/// Empty also where there are so many budgets and pods that to compare each with each takes long.
 std::set<std::string_view> NamespacesWithBudgets(const cluster::Store& store) {
+  constexpr std::size_t kMostComparisons = 1'000'000;
   std::set<std::string_view> names;
-  if (store.disruption_budgets().size() > kMostBudgets) return names;
+  if (store.disruption_budgets().size() * store.pods().size() > kMostComparisons) return names;
   for (const auto& [uid, budget] : store.disruption_budgets()) names.insert(budget.meta.ns);
   return names;
 }
@@ -213,18 +221,31 @@ std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
   const policy::QuotaView now(store);
   const policy::Exchange exchange(shares, now, now, workload.queue);
   std::string text = EntitledTo(store, shares, now, workload.queue, id);
-  QueueAmounts borrowers = Borrowers(store, exchange, workload.queue);
+  const cluster::Demand asked = AllWantedBy(store, workload);
+  policy::Reach reach(exchange, asked, {});
+  QueueAmounts borrowers;  // of the first kind that has any
+  ResourceId of = id;
+  bool reaches = false;
+  for (const auto& [kind, amount] : asked) {
+    QueueAmounts by_kind = Borrowers(store, exchange, workload.queue, kind);
+    reaches |= std::ranges::any_of(
+        by_kind, [&](const auto& by) { return reach.Of(by.second) != policy::Claim::kNone; });
+    if (!borrowers.empty()) continue;
+    of = kind;
+    borrowers = std::move(by_kind);
+  }
   if (borrowers.empty()) {
-    return text + " No other queue uses more than it is entitled to." +
+    return text +
+           fmt::format(" No other queue uses more{} than it is entitled to.",
+                       store.device_ids().size() > 1 ? " of these devices" : "") +
            Holders(store, id, workload.queue) + rules;
   }
-  policy::Reach reach(exchange, {{id, wanted}}, {});
-  const bool reaches = std::ranges::any_of(
-      borrowers, [&](const auto& of) { return reach.Of(of.second) != policy::Claim::kNone; });
-  text += fmt::format(" Queues that use more than they are entitled to: {}.",
+  const std::string kind =
+      store.device_ids().size() > 1 ? " " + store.resources().Name(of) : std::string();
+  text += fmt::format(" Queues that use more{} than they are entitled to: {}.", kind,
                       Listed(store, std::move(borrowers), " by ", &shares));
   if (TakesNothingBack(store, workload)) return text + rules;
-  if (!exchange.MayClaim({{id, wanted}})) {
+  if (!exchange.MayClaim(asked)) {
     return text +
            fmt::format(
                " With the {} that this workload asks for, its queue would exceed both, so "
@@ -260,8 +281,10 @@ std::string SparedText(const engine::Engine& engine, const Workload& workload,
   if (shares != nullptr && preemption.reclaim == config::Reclaim::kAny) {
     const policy::QuotaView use(store);
     const policy::Exchange exchange(*shares, use, use, workload.queue);
-    for (const auto& [excess, queue] : Borrowers(store, exchange, workload.queue)) {
-      beyond.insert(queue);
+    for (const auto& [kind, amount] : AllWantedBy(store, workload)) {
+      for (const auto& [excess, queue] : Borrowers(store, exchange, workload.queue, kind)) {
+        beyond.insert(queue);
+      }
     }
   }
   const auto is_lower = [&](const cluster::PodInfo& pod) {

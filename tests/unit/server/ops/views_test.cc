@@ -141,6 +141,30 @@ TEST_CASE("why says what is not to be evicted", "[views]") {
                  "and 4 of pods that have not run for the minRunTime of their queue or class."));
 }
 
+// b holds another kind of devices, which a cannot use.
+TEST_CASE("why names no queue that is above what it is entitled to in another kind",
+          "[views][bug]") {
+  constexpr const char* kNic = "example.com/nic";
+  auto policy = testing::MakeBorrowing(
+      {MakeQueue("a", {"default"}, -1, 4), MakeQueue("b", {"lab"}), MakeQueue("c", {"web"})});
+  policy.devices.push_back({.name = kNic, .kind = config::DeviceKind::kWhole});
+  World world(policy);
+  world.Add(MakeNode("n1").Gpu(2).Allocatable(kNic, 4'000));
+  for (int i = 0; i < 4; ++i) {
+    world.Add(MakePod("b" + std::to_string(i)).Ns("lab").Request(kNic, "1").On("n1"));
+  }
+  for (const char* name : {"a0", "a1"}) world.Add(MakePod(name).Gpu(1).On("n1"));
+  world.Start();
+  for (int i = 0; i < 4; ++i) {
+    world.Add(MakePod("c" + std::to_string(i)).Ns("web").Request(kNic, "2").Gated());
+  }
+  world.Add(MakePod("w").Gpu(1).Gated());
+  world.Tick();
+  const Json json = Json::parse(WhyJson(world.engine(), "default", "w", world.now()));
+  CHECK_THAT(json["message"].get<std::string>(),
+             Catch::Contains("No other queue uses more of these devices than it is entitled to."));
+}
+
 // One of the two pods of lower priority may go; the budget of the other permits no eviction.
 TEST_CASE("why says what disruption budgets keep", "[views]") {
   World world(MakePolicy({MakeQueue("a", {"default"})}));
