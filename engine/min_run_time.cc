@@ -64,6 +64,7 @@ std::chrono::milliseconds MinRunTimeIn(const config::PolicyConfiguration& policy
                                        const config::Queue& queue, const Workload& workload) {
   std::chrono::milliseconds longest = queue.min_run_time;
   for (const PodInfo* pod : workload.members) {
+    if (pod->charge == Charge::kNone) continue;
     longest = std::max(longest, MinRunTimeIn(policy, queue, ClassOf(*pod)));
   }
   return longest;

@@ -15,7 +15,7 @@ namespace berth::engine {
 std::chrono::milliseconds MinRunTimeIn(const config::PolicyConfiguration& policy,
                                        const config::Queue& queue, std::string_view workload_class);
 
-/// The longest one of the workload's members, if they are in that queue of the policy.
+/// The longest one of the workload's members that hold room, as if they were in that queue.
 std::chrono::milliseconds MinRunTimeIn(const config::PolicyConfiguration& policy,
                                        const config::Queue& queue,
                                        const cluster::Workload& workload);

@@ -187,11 +187,16 @@ bool BreaksBudgets(const std::vector<const PodInfo*>& pods, const cluster::Store
 
 bool EvictionApiRefuses(const std::vector<const PodInfo*>& pods, const cluster::Store& store) {
   if (store.policy().eviction.by == config::EvictBy::kDelete) return false;
-  const auto has_several = [&](const PodInfo* pod) {
-    return std::ranges::count_if(store.disruption_budgets(),
-                                 [&](const auto& entry) { return Covers(entry.second, *pod); }) > 1;
-  };
-  return BreaksBudgets(pods, store) || std::ranges::any_of(pods, has_several);
+  if (store.disruption_budgets().empty()) return false;
+  std::map<std::string_view, std::int64_t> gone;
+  return std::ranges::any_of(pods, [&](const PodInfo* pod) {
+    int covering = 0;
+    for (const auto& [uid, budget] : store.disruption_budgets()) {
+      if (!Covers(budget, *pod)) continue;
+      if (++covering > 1 || ++gone[uid] > budget.disruptions_allowed) return true;
+    }
+    return false;
+  });
 }
 
 bool EvictionHelps(ReasonId reason) {
