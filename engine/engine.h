@@ -372,7 +372,9 @@ class Engine : private cluster::StoreListener {
   bool GivesClaim(const cluster::Workload& workload, const Reservation& start, TimePoint now);
   const cluster::Workload* FindClaimGivenBy(const cluster::Workload& workload,
                                             const Reservation& start, TimePoint now);
-  bool WouldEvict(const cluster::Workload& claimant, cluster::QueueId loser, TimePoint now);
+  bool FindsRoom(const cluster::Workload& claimant, TimePoint now);
+  bool WouldEvict(const cluster::Workload& claimant, const cluster::Workload& workload,
+                  const Reservation& start, TimePoint now);
   std::vector<const cluster::Workload*> ClaimantsBeside(const cluster::Workload& workload,
                                                         TimePoint now);
   void EvictNobodyBefore(const cluster::Workload& workload, TimePoint from);
@@ -460,11 +462,13 @@ class Engine : private cluster::StoreListener {
   std::uint64_t shown_generation_ = 0;  ///< The store's when use was last looked at for it.
   /// Workloads that wait and may come to have a claim on other queues.
   std::unordered_set<const cluster::Workload*> claimants_;
-  /// Until when work of a queue that wants as much does not start, because it would give one of the
-  /// queue `to` a claim. By queue.
+  /// Until when work of a queue that is alike and wants as much does not start, because of work of
+  /// the queue `to`: see GivesClaim. By queue.
   struct ClaimGiven {
     TimePoint until = 0;
     cluster::Demand wants{};
+    std::shared_ptr<const cluster::PodShape> shape{};  ///< Of its first pod.
+    std::int32_t priority = 0;
     std::string to{};
   };
   std::map<cluster::QueueId, ClaimGiven> claims_given_;

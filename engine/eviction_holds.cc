@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "engine/decide.h"
@@ -100,8 +101,9 @@ bool Engine::LeavesRoomThatComes(const Workload& workload, const std::vector<con
 }
 
 /// Other work that waits and may come to evict work of other queues: by recent shares it is within
-/// what its queue is entitled to, or may take its own queue's lower work with it. The first few of
-/// them, the former first: their claims need nothing else.
+/// what its queue is entitled to, or may take its own queue's lower work with it. Work that
+/// was evicted and waits for a moment counts, too: it may do so then. The first few of them, the
+/// former first: their claims need nothing else.
 std::vector<const Workload*> Engine::ClaimantsBeside(const Workload& workload, TimePoint now) {
   constexpr std::size_t kMost = 4;
   std::vector<const Workload*> claimants(claimants_.begin(), claimants_.end());
@@ -110,7 +112,8 @@ std::vector<const Workload*> Engine::ClaimantsBeside(const Workload& workload, T
   const policy::QuotaView use(store_);
   std::erase_if(claimants, [&](const Workload* other) {
     const WorkloadState& state = states_.At(*other);
-    const bool may_act = !state.Pauses(now) && !other->started && !state.plan && !state.evicted;
+    const bool pauses = state.Pauses(now) && !state.BacksOff(now);
+    const bool may_act = !pauses && !other->started && !state.plan && !state.evicted;
     return !may_act || other->queue == workload.queue || other->queue == cluster::kNoQueue;
   });
   const auto others = std::ranges::stable_partition(claimants, [&](const Workload* other) {
@@ -127,43 +130,76 @@ std::vector<const Workload*> Engine::ClaimantsBeside(const Workload& workload, T
   return claimants;
 }
 
-/// Whether some of that queue would be evicted for the claimant now.
-bool Engine::WouldEvict(const Workload& claimant, cluster::QueueId loser, TimePoint now) {
+/// Whether the claimant would start in free room now if it did not wait for a moment.
+bool Engine::FindsRoom(const Workload& claimant, TimePoint now) {
+  std::vector<const PodInfo*> pods = Placeable(claimant);
+  const int min = std::max(1, claimant.Missing());
+  return std::ssize(pods) >= min &&
+         DecideStart(Now(now), claimant, std::move(pods), min, nullptr).reserve.has_value();
+}
+
+/// Whether the claimant would now evict any of the pods that `start` places; or others of their
+/// queue, so that this is left below its floor.
+bool Engine::WouldEvict(const Workload& claimant, const Workload& workload,
+                        const Reservation& start, TimePoint now) {
   std::vector<const PodInfo*> pods = Placeable(claimant);
   const int min = std::max(1, claimant.Missing());
   if (std::ssize(pods) < min) return false;
   const auto reserve = DecideStartByEviction(Now(now), claimant, std::move(pods), min,
                                              cluster::ReasonId::kInsufficientDevices, nullptr)
                            .reserve;
-  return reserve && std::ranges::any_of(reserve->evicts, [&](const PodInfo* pod) {
-           return pod->charged_queue == loser;
-         });
+  if (!reserve) return false;
+  const std::vector<cluster::QueueId>& path = store_.queue(workload.queue).path;
+  const bool undercuts = std::ranges::any_of(reserve->undercut, [&](const auto& undercut) {
+    return std::ranges::find(path, undercut.of.queue) != path.end();
+  });
+  return std::ranges::any_of(reserve->evicts, [&](const PodInfo* pod) {
+    return std::ranges::find(start.placed, pod, &policy::Placed::pod) != start.placed.end() ||
+           (undercuts && pod->charged_queue == workload.queue);
+  });
 }
 
-/// Work of another queue that waits and would evict some of the workload's queue at once if the
-/// workload ran as `start` says; null: none. This charges the store for a moment, which is news of
-/// room and of use afterwards.
+/// Work of another queue that waits, and that would evict the workload at once if it ran as `start`
+/// says, or take from its queue what is covered; or that has just come back after its eviction, and
+/// would not find the room any more that it has now. null: none. Work that evicts others of the
+/// workload's queue takes what it is entitled to, and the free room is of use. This charges the
+/// store for a moment, which is news of room and of use afterwards.
 const Workload* Engine::FindClaimGivenBy(const Workload& workload, const Reservation& start,
                                          TimePoint now) {
   const std::vector<const Workload*> claimants = ClaimantsBeside(workload, now);
   if (claimants.empty()) return nullptr;
+  const policy::FairShareTable& shares = fair_shares_.Recent(now);
+  const policy::QuotaView use(store_);
+  const auto is_entitled = [&](const Workload& work, const cluster::Demand& wants) {
+    return policy::Exchange(shares, use, use, work.queue).MayClaim(wants);
+  };
+  const bool entitled = is_entitled(workload, TurnOf(workload, store_, states_.At(workload)).wants);
+  std::set<const Workload*> have_room;
+  for (const Workload* other : claimants) {
+    if (!states_.At(*other).BacksOff(now)) continue;
+    const cluster::Demand wants = TurnOf(*other, store_, states_.At(*other)).wants;
+    if (entitled && policy::GoesBeyondQuota(store_, other->queue, wants)) continue;
+    if (is_entitled(*other, wants) && FindsRoom(*other, now)) have_room.insert(other);
+  }
   for (const policy::Placed& place : start.placed) {
     store_.AdoptQueue(*place.pod);
     store_.SetCharge(*place.pod, place.node, cluster::Charge::kBinding, place.devices);
   }
   for (const PodInfo* pod : start.evicts) states_.SetVictim(*pod, workload.key);
-  const auto claimant = std::ranges::find_if(
-      claimants, [&](const Workload* other) { return WouldEvict(*other, workload.queue, now); });
+  const auto claimant = std::ranges::find_if(claimants, [&](const Workload* other) {
+    return WouldEvict(*other, workload, start, now) ||
+           (have_room.contains(other) && !FindsRoom(*other, now));
+  });
   for (const PodInfo* pod : start.evicts) states_.SetVictim(*pod, {});
   for (const policy::Placed& place : start.placed) store_.Unreserve(*place.pod);
   return claimant == claimants.end() ? nullptr : *claimant;
 }
 
 /// Whether the workload, which would start or get one more member beyond its queue's quota, would
-/// give work of another queue that waits a claim on its queue: it, or other work, would be evicted
-/// at once. Then it does not start yet, and is judged again in a second; until then no work of its
-/// queue that asks for as much is tried. A try takes a time in proportion to the pods: with many of
-/// them there is none.
+/// give work of another queue that waits a claim by which it would be evicted at once, or would
+/// take its room. Then it does
+/// not start yet, and is judged again in a second; until then no work of its queue that asks for as
+/// much is tried. A try takes a time in proportion to the pods: with many of them there is none.
 bool Engine::GivesClaim(const Workload& workload, const Reservation& start, TimePoint now) {
   constexpr std::size_t kMostPods = 2'000;
   constexpr TimePoint kAgainAfter = 1'000;
@@ -179,10 +215,16 @@ bool Engine::GivesClaim(const Workload& workload, const Reservation& start, Time
     return false;
   }
   ClaimGiven& given = claims_given_[workload.queue];
-  if (given.until <= now || !AsksForAsMuch(turn.wants, given.wants)) {
+  const std::shared_ptr<const cluster::PodShape>& shape = start.placed.front().pod->shape;
+  const bool alike = shape == given.shape && workload.priority == given.priority;
+  if (given.until <= now || !alike || !AsksForAsMuch(turn.wants, given.wants)) {
     const Workload* claimant = FindClaimGivenBy(workload, start, now);
     if (claimant == nullptr) return false;
-    given = {.until = now + kAgainAfter, .wants = turn.wants, .to = QueueName(claimant->queue)};
+    given = {.until = now + kAgainAfter,
+             .wants = turn.wants,
+             .shape = shape,
+             .priority = workload.priority,
+             .to = QueueName(claimant->queue)};
   }
   state.gives_claim = true;
   state.starts_from = given.until;
@@ -190,8 +232,8 @@ bool Engine::GivesClaim(const Workload& workload, const Reservation& start, Time
   SetVerdict(workload,
              {.reason = cluster::ReasonId::kCoolingDown,
               .subject = fmt::format(
-                  "It would go beyond the quota of its queue, and would have to make room "
-                  "at once for work of queue {} that waits and is entitled to more.",
+                  "It would go beyond the quota of its queue, in room that it would have to leave "
+                  "to work of queue {} which waits and is entitled to it.",
                   given.to)});
   return true;
 }

@@ -185,7 +185,10 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& id, con
   if (listener() != nullptr) {
     listener()->OnEvictionAnswered(key, id, uid, dry_run, accepted, now);
   }
-  if (drains_.Answered(id, uid, dry_run, accepted, now)) return;
+  if (drains_.Answered(id, uid, dry_run, accepted, now)) {
+    claims_seen_ = {};  // what stays after all counts for the queue that loses
+    return;
+  }
   ReleaseFromSpared(now);  // or more pods would be evicted for a plan that cannot start
   if (!StillEvicts(key, id)) return AnsweredLate(key, id, uid, dry_run, accepted, now);
   const Workload& workload = *store_.FindWorkload(key);
@@ -230,14 +233,24 @@ bool Engine::BacksOff(const Workload& workload, TimePoint now) {
   ExemptIfEvictedOften(workload);
   state.hold_until = now + BackOffAfter(evicted->times);
   timers_.At(state.hold_until, workload.key);
+  claimants_.insert(&workload);  // so that nobody starts whom it would evict then
   return true;
 }
 
 /// eviction.maxEvictions: exempts all waiting pods of a job that was evicted this often, also pods
-/// that came after it was complete.
+/// that came after it was complete. Not where no queue of the path has a quota of such devices and
+/// others have: there it would be unrestricted, and would keep what these are promised.
 void Engine::ExemptIfEvictedOften(const Workload& workload) {
   const int most = store_.policy().eviction.max_evictions;
   if (most <= 0 || states_.At(workload).before.times < most) return;
+  const cluster::Demand wants = TurnOf(workload, store_, states_.At(workload)).wants;
+  const auto has_quota = [&](cluster::QueueId queue) {
+    return std::ranges::any_of(
+        wants, [&](const auto& part) { return store_.queue(queue).quota[part.first] > 0; });
+  };
+  const bool bounded = workload.queue != cluster::kNoQueue &&
+                       std::ranges::any_of(store_.queue(workload.queue).path, has_quota);
+  if (!bounded && std::ranges::any_of(store_.queues(), has_quota)) return;
   for (const PodInfo* pod : workload.Unplaced()) {
     if (!pod->exempt) store_.Exempt(*pod);
   }

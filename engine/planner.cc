@@ -90,6 +90,7 @@ void Engine::Judge(const Workload& workload, const PodInfo* caller, TimePoint no
     return;
   }
   if (const WorkloadState& state = states_[workload]; state.hold_until > now) {
+    if (state.BacksOff(now)) claimants_.insert(&workload);
     return SetVerdict(workload, CoolingDown(workload, state, now));
   }
   if (states_[workload].evicted) {  // its new members wait until the old ones have ended
@@ -215,7 +216,14 @@ bool Engine::PassesOver(const Workload& workload, TimePoint now) {
   if (passed.empty()) return false;
   active_.Put(workload, turn);
   const Workload* first = active_.Pop();
+  // What is revealed comes before this workload only to start in free room. What it may evict it
+  // does in its turn, after those that were passed over. FirstOfBetter names no last ones.
+  while (first != &workload && !MayStart(*first, searches, now)) {
+    passed.push_back(first);
+    first = active_.Pop();
+  }
   for (const Workload* other : passed) {
+    claimants_.insert(other);  // it may come to have a claim on what starts before it
     active_.Put(*other, TurnOf(*other, store_, states_.At(*other)));
   }
   if (first == &workload) return false;

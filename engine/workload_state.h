@@ -211,6 +211,11 @@ struct WorkloadState {
 
   /// Whether there is a time before which it does not start, whatever room there is.
   bool Pauses(TimePoint now) const { return std::max({hold_until, settled_at, starts_from}) > now; }
+  /// Whether that is only because it was evicted, and has just come back.
+  bool BacksOff(TimePoint now) const {
+    return hold_until > now && before.times > 0 && failures == 0 &&
+           std::max(settled_at, starts_from) <= now;
+  }
 };
 
 /// The state of one pod.

@@ -76,6 +76,23 @@ class ComesBack : public World {
   int round_ = 0;
 };
 
+// The queue of `low` is promised all 8 GPUs, or it has as much of a fair share as that of `other`,
+// which asks for 4.
+TEST_CASE("room is left for the moment to what comes back within its quota alone",
+          "[unit][engine][bug]") {
+  const int quota = GENERATE(8, 0);
+  ComesBack w(testing::MakeBorrowing(
+      {MakeQueue("default", {"default"}, -1, quota), MakeQueue("other", {"other"})}));
+  w.Evict();
+  w.Return();
+  w.Add(MakePod("other").Ns("other").Gpu(4).Gated());
+  w.Advance(5'000);
+  CHECK(w.Planned("other").empty() == (quota == 8));
+  CHECK(w.Why("low0") == "CoolingDown");
+  w.Advance(6'000);
+  CHECK(w.Planned("low0").empty() == (quota == 0));
+}
+
 TEST_CASE("a gang that was evicted waits for a moment once it is back", "[unit][engine]") {
   ComesBack w;
   w.Evict();
