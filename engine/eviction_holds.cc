@@ -101,9 +101,9 @@ bool Engine::LeavesRoomThatComes(const Workload& workload, const std::vector<con
 }
 
 /// Other work that waits and may come to evict work of other queues: by recent shares it is within
-/// what its queue is entitled to, or may take its own queue's lower work with it. Work that
-/// was evicted and waits for a moment counts, too: it may do so then. The first few of them, the
-/// former first: their claims need nothing else.
+/// what its queue is entitled to, or may take its own queue's lower work with it. Work that was
+/// evicted and waits for a moment counts, too: it may do so then. The first few of them, the former
+/// first: their claims need nothing else.
 std::vector<const Workload*> Engine::ClaimantsBeside(const Workload& workload, TimePoint now) {
   constexpr std::size_t kMost = 4;
   std::vector<const Workload*> claimants(claimants_.begin(), claimants_.end());
@@ -197,9 +197,9 @@ const Workload* Engine::FindClaimGivenBy(const Workload& workload, const Reserva
 
 /// Whether the workload, which would start or get one more member beyond its queue's quota, would
 /// give work of another queue that waits a claim by which it would be evicted at once, or would
-/// take its room. Then it does
-/// not start yet, and is judged again in a second; until then no work of its queue that asks for as
-/// much is tried. A try takes a time in proportion to the pods: with many of them there is none.
+/// take its room. Then it does not start yet, and is judged again in a second; until then no work
+/// of its queue that is alike and asks for as much is tried. A try takes a time in proportion to
+/// the pods: with many of them there is none.
 bool Engine::GivesClaim(const Workload& workload, const Reservation& start, TimePoint now) {
   constexpr std::size_t kMostPods = 2'000;
   constexpr TimePoint kAgainAfter = 1'000;
