@@ -82,7 +82,8 @@ bool Engine::WaitsForEnds(const Workload& workload, TimePoint now) {
 bool Engine::LeavesRoomThatComes(const Workload& workload, const std::vector<const PodInfo*>& pods,
                                  TimePoint now) {
   if (!RoomComes(now) || !store_.policy().borrowing) return false;
-  if (workload.queue == cluster::kNoQueue) return false;
+  // With one queue alone no time is spent on its share.
+  if (workload.queue == cluster::kNoQueue || store_.queues().size() < 2) return false;
   const Turn turn = TurnOf(workload, store_, states_.At(workload));
   if (!policy::GoesBeyondQuota(store_, workload.queue, turn.wants)) return false;
   if (!OthersLack(Now(now), workload, pods, /*within_quota=*/true)) return false;
