@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/catch.h"
@@ -73,18 +74,30 @@ TEST_CASE("an Event tells work of its own queue from that of others", "[unit][en
         "queue a: 1 pod, and 1 pod of lower priority in its own queue, are to be evicted.");
 }
 
+constexpr const char* kNic = "example.com/nic";
+
+/// A node of so many GPUs and NICs, full of pods of `a` with one of each: x0, x1, ...
+class FullOfNics : public World {
+ public:
+  FullOfNics(config::PolicyConfiguration policy, int count) : World(WithNics(std::move(policy))) {
+    Add(MakeNode("n").Gpu(count).Allocatable(kNic, count * 1'000));
+    for (int i = 0; i < count; ++i) {
+      Add(MakePod(fmt::format("x{}", i)).Ns("a").Gpu(1).Request(kNic, "1").On("n"));
+    }
+    Start();
+  }
+
+ private:
+  static config::PolicyConfiguration WithNics(config::PolicyConfiguration policy) {
+    policy.devices.push_back({.name = kNic, .kind = config::DeviceKind::kWhole});
+    return policy;
+  }
+};
+
 // The quota of b names the GPUs alone, and its pod asks for a NIC, too. `a` holds all of both.
 TEST_CASE("a quota of GPUs is taken back for work that asks for other devices, too",
           "[unit][engine][bug]") {
-  constexpr const char* kNic = "example.com/nic";
-  config::PolicyConfiguration policy = Reclaim::Queues(-1, 8);
-  policy.devices.push_back({.name = kNic, .kind = config::DeviceKind::kWhole});
-  World w(policy);
-  w.Add(MakeNode("n").Gpu(8).Allocatable(kNic, 8000));
-  for (int i = 0; i < 8; ++i) {
-    w.Add(MakePod(fmt::format("x{}", i)).Ns("a").Gpu(1).Request(kNic, "1").On("n"));
-  }
-  w.Start();
+  FullOfNics w(Reclaim::Queues(-1, 8), 8);
   w.Add(Reclaim::Mine("y", 4).Request(kNic, "4"));
   w.Tick();
   CHECK(w.LogOf("evict ").size() == 4);
@@ -93,17 +106,10 @@ TEST_CASE("a quota of GPUs is taken back for work that asks for other devices, t
 // Quotas promise 8 of 6 GPUs, so the fair share of z does not cover its quota, nor its job's NICs.
 TEST_CASE("a quota of GPUs that is overcommitted is taken back together with other devices",
           "[unit][engine][bug]") {
-  constexpr const char* kNic = "example.com/nic";
   config::PolicyConfiguration policy = testing::MakeBorrowing(
       {MakeQueue("a", {"a"}, -1, 3), MakeQueue("b", {"b"}, -1, 3), MakeQueue("z", {"z"}, -1, 2)});
   policy.queues[1].preemption.reclaim = config::Reclaim::kNever;
-  policy.devices.push_back({.name = kNic, .kind = config::DeviceKind::kWhole});
-  World w(policy);
-  w.Add(MakeNode("n").Gpu(6).Allocatable(kNic, 6000));
-  for (int i = 0; i < 6; ++i) {
-    w.Add(MakePod(fmt::format("x{}", i)).Ns("a").Gpu(1).Request(kNic, "1").On("n"));
-  }
-  w.Start();
+  FullOfNics w(policy, 6);
   w.Add(Reclaim::Mine("y", 3).Request(kNic, "3"));
   w.Add(MakePod("z").Ns("z").Gpu(2).Request(kNic, "2").Gated());
   w.Tick();
@@ -129,7 +135,6 @@ TEST_CASE("handles are not counted among the devices that victims lose", "[unit]
 
 // a has a quota of GPUs, and its pods hold NICs alone, which are above that.
 TEST_CASE("a quota of GPUs protects no pods that hold other devices alone", "[unit][engine][bug]") {
-  constexpr const char* kNic = "example.com/nic";
   config::PolicyConfiguration policy = Reclaim::Queues(8, -1);
   policy.devices.push_back({.name = kNic, .kind = config::DeviceKind::kWhole});
   World w(policy);
