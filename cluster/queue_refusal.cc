@@ -42,6 +42,11 @@ bool KnowsClass(const config::PolicyConfiguration& policy, std::string_view name
              policy.classes.end();
 }
 
+bool IsNonPreemptible(const config::PolicyConfiguration& policy, std::string_view name) {
+  const auto found = std::ranges::find(policy.classes, name, &config::WorkloadClass::name);
+  return found != policy.classes.end() && !found->preemptible;
+}
+
 std::string WorkRefusal(const config::Queue& queue, const Work& work) {
   const auto lists = [](const std::vector<std::string>& names, std::string_view name) {
     return std::ranges::find(names, name) != names.end();

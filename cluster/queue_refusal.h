@@ -16,6 +16,10 @@ bool Admits(const config::Queue& queue, std::string_view ns);
 /// ignores the label.
 bool KnowsClass(const config::PolicyConfiguration& policy, std::string_view name);
 
+/// Whether pods of that class, empty for none, may not be evicted if their own label does not say
+/// it.
+bool IsNonPreemptible(const config::PolicyConfiguration& policy, std::string_view name);
+
 /// The sentence of QueueNotAllowed for a pod of namespace `ns` that asks for the queue `asked`;
 /// empty: it asks for none.
 std::string QueueRefusal(std::span<const config::Queue> queues, std::string_view ns,

@@ -108,9 +108,7 @@ bool Store::MayNotBeEvicted(const PodInfo& pod, const PodClaims& claims) const {
   if (claim && claim->preemptible) return !*claim->preemptible;
   if (pod.exempt) return true;
   if (claims.preemptible) return !*claims.preemptible;
-  const auto found =
-      std::ranges::find(policy_.classes, claims.workload_class, &config::WorkloadClass::name);
-  return found != policy_.classes.end() && !found->preemptible;
+  return IsNonPreemptible(policy_, claims.workload_class);
 }
 
 /// The slot of a queue that is gone, or one more.
