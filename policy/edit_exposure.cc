@@ -5,6 +5,9 @@
 #include <numeric>
 #include <set>
 #include <string_view>
+#include <utility>
+
+#include "policy/job_losses.h"
 
 namespace berth::policy {
 namespace {
@@ -109,7 +112,7 @@ void Charge(FairTree& tree, const Part& part) {
 }
 
 Next Under(const FairTree& now, const std::vector<std::string>& kinds,
-           const config::PolicyConfiguration& next, const std::vector<Move>& moves) {
+           const config::PolicyConfiguration& next, const EditedWork& work) {
   Next result{.tree = TreeOf(now, kinds, next)};
   FairTree& tree = result.tree;
   std::map<std::string, int, std::less<>> places;  // a plain group has no work of its own
@@ -128,7 +131,7 @@ Next Under(const FairTree& now, const std::vector<std::string>& kinds,
   std::vector<DeviceAmounts> stays = OwnUses(now);
   std::vector<std::vector<JobSize>> jobs;
   for (const FairQueue& queue : now.queues) jobs.push_back(queue.jobs);
-  for (const Move& move : moves) {
+  for (const Move& move : work.moves) {
     if (move.from.empty()) {
       give(place_of(move.to), move.jobs);
       continue;
@@ -204,9 +207,9 @@ std::set<std::string> DrainedQueues(const config::PolicyConfiguration& policy) {
 }
 
 /// By queue of `then`: what it has in use and could lose to other queues.
-std::vector<std::int64_t> TakenBack(const FairTree& then, const Covers& before, const Covers& after,
-                                    bool was_safe) {
-  std::vector<std::int64_t> own(then.queues.size());
+std::vector<DeviceAmounts> TakenBack(const FairTree& then, const Covers& before,
+                                     const Covers& after, bool was_safe) {
+  std::vector<DeviceAmounts> own(then.queues.size(), DeviceAmounts(then.pool.size()));
   for (std::size_t i = 0; i < own.size(); ++i) {
     const FairQueue& queue = then.queues[i];
     const auto old = before.find(queue.name);
@@ -216,19 +219,19 @@ std::vector<std::int64_t> TakenBack(const FairTree& then, const Covers& before, 
     for (std::size_t kind = 0; kind < queue.used.size(); ++kind) {
       const std::int64_t used = queue.used[kind];
       const std::int64_t floor = was_safe ? used : std::max(was.quota[kind], was.share[kind]);
-      own[i] += std::max(Uncovered(used, was.quota[kind], is.quota[kind]),
-                         Uncovered(used, floor, std::max(is.quota[kind], is.share[kind])));
+      own[i][kind] = std::max(Uncovered(used, was.quota[kind], is.quota[kind]),
+                              Uncovered(used, floor, std::max(is.quota[kind], is.share[kind])));
     }
   }
   return own;
 }
 
 /// What the queue has in use above what it may keep.
-std::int64_t ExcessOf(const FairQueue& queue, const Cover& cover) {
-  std::int64_t excess = 0;
+DeviceAmounts ExcessOf(const FairQueue& queue, const Cover& cover) {
+  DeviceAmounts excess;
   for (std::size_t kind = 0; kind < queue.used.size(); ++kind) {
     const std::int64_t floor = std::max(cover.quota[kind], cover.share[kind]);
-    excess += std::max<std::int64_t>(0, queue.used[kind] - floor);
+    excess.push_back(std::max<std::int64_t>(0, queue.used[kind] - floor));
   }
   return excess;
 }
@@ -243,9 +246,10 @@ std::vector<std::int64_t> LoosenedIn(const FairTree& then, const Covers& after,
     const auto queue = std::ranges::find(then.queues, work.queue, &FairQueue::name);
     if (queue == then.queues.end()) continue;
     const auto cover = after.find(work.queue);
-    const std::int64_t excess = cover == after.end() ? 0 : ExcessOf(*queue, cover->second);
+    const DeviceAmounts excess =
+        cover == after.end() ? DeviceAmounts() : ExcessOf(*queue, cover->second);
     lost[static_cast<std::size_t>(queue - then.queues.begin())] =
-        std::max(work.outranked, std::min(work.of_age, excess));
+        std::max(work.outranked, MostTaken(work.of_age, excess));
   }
   return lost;
 }
@@ -307,10 +311,10 @@ Kept KeptOf(const FairTree& tree, const Covers& covers, std::size_t queue, std::
 
 /// By queue of `then`: what work that moves, or that others are above then, could lose because of
 /// that.
-std::vector<std::int64_t> LostByMoves(const FairTree& now, const Next& next, const Covers& before,
-                                      const Covers& after, bool was_safe) {
+std::vector<DeviceAmounts> LostByMoves(const FairTree& now, const Next& next, const Covers& before,
+                                       const Covers& after, bool was_safe) {
   const FairTree& then = next.tree;
-  std::vector<std::int64_t> lost(then.queues.size());
+  std::vector<DeviceAmounts> lost(then.queues.size(), DeviceAmounts(then.pool.size()));
   const auto names = [](const FairTree& tree, std::size_t queue) {
     std::vector<std::string> path;
     for (const std::size_t at : PathOf(tree, queue)) path.push_back(tree.queues[at].name);
@@ -325,7 +329,7 @@ std::vector<std::int64_t> LostByMoves(const FairTree& now, const Next& next, con
       Kept was = KeptOf(now, before, part.from, kind, used);
       if (was_safe) was.in_all = used;
       const Kept is = KeptOf(then, after, place, kind, used);
-      lost[place] +=
+      lost[place][kind] +=
           std::max<std::int64_t>({0, was.by_quota - is.by_quota, was.in_all - is.in_all});
     }
   }
@@ -364,38 +368,85 @@ std::vector<std::int64_t> LeftWithoutQueue(const FairTree& now, const Next& next
   return left;
 }
 
+/// By queue of `then`: the jobs that run in it and in the queues below it.
+std::vector<std::vector<JobSize>> JobsIn(const FairTree& then, const RunningJobs& running) {
+  std::vector<std::vector<JobSize>> jobs(then.queues.size());
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const auto own = running.find(then.queues[i].name);
+    if (own == running.end()) continue;
+    for (const std::size_t at : PathOf(then, i)) {
+      jobs[at].insert(jobs[at].end(), own->second.begin(), own->second.end());
+    }
+  }
+  return jobs;
+}
+
+/// What ends of the jobs of a queue that may keep so much less.
+std::int64_t WholeJobsOf(const std::vector<JobSize>& jobs, const DeviceAmounts& excess) {
+  const std::int64_t sum = std::accumulate(excess.begin(), excess.end(), std::int64_t{0});
+  return std::max(sum, MostTaken(jobs, excess));
+}
+
+/// What other queues may take under the next policy and not now.
+struct Takeable {
+  std::vector<std::int64_t> own;   ///< By queue of then: what it may not keep any more.
+  std::vector<std::int64_t> more;  ///< Of what it may not keep now either, what none takes now.
+  std::int64_t most = 0;           ///< Of the latter, all queues together.
+};
+
+Takeable TakeableIn(const FairTree& now, const Next& under, const Covers& after,
+                    const config::PolicyConfiguration& current,
+                    const config::PolicyConfiguration& next, const RunningJobs& running) {
+  const FairTree& then = under.tree;
+  const bool was_safe = !TakesBack(current);
+  const Covers before = CoversOf(now);
+  const auto taken = TakenBack(then, before, after, was_safe);
+  const auto moved = LostByMoves(now, under, before, after, was_safe);
+  const std::int64_t claimed = NewlyClaimed(then, after, current, next);
+  const auto jobs = JobsIn(then, running);
+  Takeable result;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    DeviceAmounts lost = taken[i];
+    for (std::size_t kind = 0; kind < lost.size(); ++kind) {
+      lost[kind] = std::max(lost[kind], moved[i][kind]);
+    }
+    result.own.push_back(WholeJobsOf(jobs[i], lost));
+    const DeviceAmounts excess = ExcessOf(then.queues[i], after.at(then.queues[i].name));
+    const std::int64_t most = std::max(claimed, MostTakenFor(jobs[i], claimed));
+    result.more.push_back(
+        std::clamp<std::int64_t>(WholeJobsOf(jobs[i], excess) - result.own[i], 0, most));
+  }
+  std::vector<JobSize> all;
+  for (const auto& [name, own] : running) all.insert(all.end(), own.begin(), own.end());
+  result.most =
+      std::min(LostBelow(then, result.more), std::max(claimed, MostTakenFor(all, claimed)));
+  return result;
+}
+
 }  // namespace
 
 Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
                     const config::PolicyConfiguration& current,
-                    const config::PolicyConfiguration& next, const std::vector<Move>& moves,
-                    const std::vector<Loosened>& loosened) {
+                    const config::PolicyConfiguration& next, const EditedWork& work) {
   Exposure exposure;
   for (const FairQueue& queue : now.queues) {
     if (queue.parent >= 0) continue;
     for (const std::int64_t used : queue.used) exposure.in_use += used;
   }
-  const Next under = Under(now, kinds, next, moves);
+  const Next under = Under(now, kinds, next, work);
   const FairTree& then = under.tree;
   std::vector<std::int64_t> own =
       BeginsToDrain(now, under, DrainedQueues(current), DrainedQueues(next));
-  std::vector<std::int64_t> more(own.size());  // no queue may keep it now, but none takes it
+  std::vector<std::int64_t> more(own.size());
   Covers after;
   if (TakesBack(next)) {
-    const bool was_safe = !TakesBack(current);
-    const Covers before = CoversOf(now);
     after = CoversOf(then);
-    const auto taken = TakenBack(then, before, after, was_safe);
-    const auto moved = LostByMoves(now, under, before, after, was_safe);
-    const std::int64_t claimed = NewlyClaimed(then, after, current, next);
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      own[i] = std::max({own[i], taken[i], moved[i]});
-      const std::int64_t excess = ExcessOf(then.queues[i], after.at(then.queues[i].name));
-      more[i] = std::clamp<std::int64_t>(excess - own[i], 0, claimed);
-    }
-    exposure.devices = std::min(LostBelow(then, more), claimed);
+    const Takeable taken = TakeableIn(now, under, after, current, next, work.running);
+    for (std::size_t i = 0; i < own.size(); ++i) own[i] = std::max(own[i], taken.own[i]);
+    more = taken.more;
+    exposure.devices = taken.most;
   }
-  const std::vector<std::int64_t> of_age = LoosenedIn(then, after, loosened);
+  const std::vector<std::int64_t> of_age = LoosenedIn(then, after, work.loosened);
   for (std::size_t i = 0; i < own.size(); ++i) own[i] = std::max(own[i], of_age[i]);
   exposure.devices += LostBelow(then, own);
   const std::vector<std::int64_t> left = LeftWithoutQueue(now, under, next);

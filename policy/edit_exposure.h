@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "config/policy_configuration.h"
 #include "policy/fair_share.h"
+#include "policy/queue_demand.h"
 
 namespace berth::policy {
 
@@ -32,17 +34,30 @@ struct Move {
 };
 
 /// Running work of a queue that may not be evicted now because of `minRunTime` or
-/// `preemption.within`, and may be under the next policy. Thousandths of devices, kinds added up.
+/// `preemption.within`, and may be under the next policy.
 struct Loosened {
   std::string queue;
-  std::int64_t of_age = 0;     ///< It has run for the next minRunTime, and not for the present one.
-  std::int64_t outranked = 0;  ///< Of lower priority than work that waits in the queue for as much.
+  /// The jobs that have run for the next minRunTime, and not for the present one.
+  std::vector<JobSize> of_age{};
+  /// What may end for work of higher priority that waits in the queue. Thousandths of devices,
+  /// kinds added up.
+  std::int64_t outranked = 0;
+};
+
+/// The jobs that run and may be evicted, by the queue that they belong to under the next policy: a
+/// pod by itself, or what holds the minimum of a gang; each pod beyond a minimum is one of its own.
+using RunningJobs = std::map<std::string, std::vector<JobSize>>;
+
+/// The work that an edit concerns.
+struct EditedWork {
+  std::vector<Move> moves{};  ///< What does not stay with its queue.
+  std::vector<Loosened> loosened{};
+  RunningJobs running{};
+};  ///< What stays with its queue.
 };
 
 /// `now`: the queues under the policy `current`, with their jobs; `kinds` names its kinds of
 /// devices.
-///
-/// `moves`: what does not stay with its queue.
 ///
 /// Of each queue, what was covered and is no longer counts: by its quota; or by its quota or its
 /// fair share with the jobs that run and wait now. Of a queue with queues below it, the larger of
@@ -52,11 +67,11 @@ struct Loosened {
 /// entitled to and do not have, as far as others have more than they may keep. Where no queue takes
 /// anything back under the next policy, only what comes to be in a drained queue, or in none, is
 /// exposed. Of work that is `loosened`, what may be evicted inside its queue counts, and of what is
-/// of age then, what the queue has in use above what it may keep. A quota is the quota in total
-/// (config::TotalQuota); amounts of single flavors are not looked at.
+/// of age then, what the queue has in use above what it may keep. All that counts as the most that
+/// the `running` jobs can lose then, because they end whole (policy/job_losses.h). A quota is the
+/// quota in total (config::TotalQuota); amounts of single flavors are not looked at.
 Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
                     const config::PolicyConfiguration& current,
-                    const config::PolicyConfiguration& next, const std::vector<Move>& moves,
-                    const std::vector<Loosened>& loosened = {});
+                    const config::PolicyConfiguration& next, const EditedWork& work);
 
 }  // namespace berth::policy

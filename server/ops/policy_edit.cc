@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <numeric>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +17,7 @@
 #include "engine/min_run_time.h"
 #include "engine/victims.h"
 #include "policy/edit_exposure.h"
+#include "policy/job_losses.h"
 #include "policy/queue_demand.h"
 #include "server/ops/admitted_reader.h"
 #include "server/ops/queue_numbers.h"
@@ -45,7 +49,58 @@ std::string NamesOf(const policy::Exposure& exposure) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// What of the workloads that it visits is another queue's under the next policy.
+/// What the pod is charged of each kind of devices.
+policy::DeviceAmounts DevicesOf(const cluster::Store& store, const cluster::PodInfo& pod) {
+  policy::DeviceAmounts devices;
+  for (const cluster::ResourceId kind : store.device_ids()) {
+    std::int64_t& sum = devices.emplace_back();
+    for (const auto& [id, amount] : pod.queue_charge) {
+      if (id == kind) sum += amount;
+    }
+  }
+  return devices;
+}
+
+std::int64_t SumOf(const policy::DeviceAmounts& devices) {
+  return std::accumulate(devices.begin(), devices.end(), std::int64_t{0});
+}
+
+/// A job that runs and may be evicted, and one of its pods.
+struct RunningJob {
+  policy::JobSize size{};
+  const cluster::PodInfo* pod = nullptr;
+};
+
+/// What ends of the workload as one: the minimum of a gang, of which any members may be the last
+/// ones, so that the largest count; and each pod beyond it.
+std::vector<RunningJob> RunningJobsOf(const cluster::Store& store,
+                                      const cluster::Workload& workload) {
+  std::vector<RunningJob> pods;
+  for (const auto* members : {&workload.members, &workload.faulty}) {
+    for (const cluster::PodInfo* pod : *members) {
+      const bool runs = pod->charge != cluster::Charge::kNone && !engine::IsSpared(*pod);
+      if (!runs) continue;
+      RunningJob job{.size = {.devices = DevicesOf(store, *pod)}, .pod = pod};
+      if (SumOf(job.size.devices) > 0) pods.push_back(std::move(job));
+    }
+  }
+  std::ranges::stable_sort(pods, std::greater(),
+                           [](const RunningJob& job) { return SumOf(job.size.devices); });
+  if (pods.empty()) return pods;
+  const auto min =
+      std::clamp<std::ptrdiff_t>(workload.min_member - workload.finished, 1, std::ssize(pods));
+  const auto last = pods.begin() + min;
+  for (auto it = pods.begin() + 1; it != last; ++it) {
+    for (std::size_t kind = 0; kind < it->size.devices.size(); ++kind) {
+      pods.front().size.devices[kind] += it->size.devices[kind];
+    }
+  }
+  pods.erase(pods.begin() + 1, last);
+  return pods;
+}
+
+/// What of the workloads that it visits is another queue's under the next policy, and what runs in
+/// which queue then.
 class MoveReader {
  public:
   explicit MoveReader(const config::PolicyConfiguration& next)
@@ -56,12 +111,13 @@ class MoveReader {
       if (pod->charged_queue == cluster::kNoQueue) continue;
       policy::Move* move = MoveOf(store, pod->charged_queue, *pod);
       if (move == nullptr) continue;
-      move->used.resize(store.device_ids().size());
-      for (std::size_t kind = 0; kind < move->used.size(); ++kind) {
-        for (const auto& [id, amount] : pod->queue_charge) {
-          if (id == store.device_ids()[kind]) move->used[kind] += amount;
-        }
-      }
+      const policy::DeviceAmounts devices = DevicesOf(store, *pod);
+      move->used.resize(devices.size());
+      for (std::size_t kind = 0; kind < devices.size(); ++kind) move->used[kind] += devices[kind];
+    }
+    for (const RunningJob& job : RunningJobsOf(store, workload)) {
+      if (job.pod->charged_queue == cluster::kNoQueue) continue;
+      running_[QueueThen(*job.pod)].push_back(job.size);
     }
     if (workload.members.empty() || workload.queue == cluster::kNoQueue) return;
     const cluster::PodInfo& first = *workload.members.front();
@@ -83,15 +139,22 @@ class MoveReader {
     return moves;
   }
 
+  const policy::RunningJobs& running() const { return running_; }
+
  private:
+  /// Empty: none.
+  std::string QueueThen(const cluster::PodInfo& pod) const {
+    const auto claim = cluster::BoundClaimOf(pod.object);
+    const auto to = queues_.Find(pod.object.meta.ns, claim ? claim->queue : std::string_view(),
+                                 pod.claims == nullptr ? std::string_view() : pod.claims->queue);
+    return to ? next_->queues[*to].name : std::string();
+  }
+
   /// nullptr: the pod's work in the queue `from` stays there.
   policy::Move* MoveOf(const cluster::Store& store, cluster::QueueId from,
                        const cluster::PodInfo& pod) {
     const std::string& name = store.queue(from).config.name;
-    const auto claim = cluster::BoundClaimOf(pod.object);
-    const auto to = queues_.Find(pod.object.meta.ns, claim ? claim->queue : std::string_view(),
-                                 pod.claims == nullptr ? std::string_view() : pod.claims->queue);
-    const std::string then = to ? next_->queues[*to].name : std::string();
+    const std::string then = QueueThen(pod);
     if (then == name) return nullptr;
     return &moves_.try_emplace({name, then}, policy::Move{.from = name, .to = then}).first->second;
   }
@@ -99,6 +162,7 @@ class MoveReader {
   const config::PolicyConfiguration* next_;
   cluster::QueueDirectory queues_;
   std::map<std::pair<std::string, std::string>, policy::Move> moves_;
+  policy::RunningJobs running_;
 };
 
 /// What of the workloads that it visits may be evicted under the next policy, and not now, because
@@ -117,8 +181,8 @@ class LoosenedReader {
     const auto next = next_.find(current.name);
     if (next == next_.end()) return;
     Work& work = queues_[current.name];
-    const std::int64_t runs = Evictable(store, workload);
-    if (runs == 0) {
+    const std::vector<RunningJob> runs = RunningJobsOf(store, workload);
+    if (runs.empty()) {
       for (const policy::QueueJob& job : policy::JobsOf(store, workload, /*placeable=*/true)) {
         for (const std::int64_t amount : job.devices) work.waits[workload.priority] += amount;
       }
@@ -130,10 +194,12 @@ class LoosenedReader {
                                    engine::MinRunTimeIn(*policy_, *next->second, workload).count();
     if (of_age > now && then > now) return;
     const bool young = of_age > now;
-    if (young) work.of_age += runs;
     const bool was_safe = young || current.preemption.within == config::Within::kNever;
     const bool within = next->second->preemption.within == config::Within::kLower;
-    if (was_safe && within) work.runs[workload.priority] += runs;
+    for (const RunningJob& job : runs) {
+      if (young) work.of_age.push_back(job.size);
+      if (was_safe && within) work.runs[workload.priority].push_back(job.size);
+    }
   }
 
   std::vector<policy::Loosened> Read() const {
@@ -141,37 +207,27 @@ class LoosenedReader {
     for (const auto& [name, work] : queues_) {
       policy::Loosened& queue = loosened.emplace_back(name, work.of_age);
       if (work.runs.empty() || work.waits.empty()) continue;
-      std::int64_t lower = 0;
+      std::vector<policy::JobSize> lower;
       std::int64_t higher = 0;
-      for (const auto& [priority, amount] : work.runs) {
-        if (priority < work.waits.rbegin()->first) lower += amount;
+      for (const auto& [priority, jobs] : work.runs) {
+        if (priority < work.waits.rbegin()->first)
+          lower.insert(lower.end(), jobs.begin(), jobs.end());
       }
       for (const auto& [priority, amount] : work.waits) {
         if (priority > work.runs.begin()->first) higher += amount;
       }
-      queue.outranked = std::min(lower, higher);
+      queue.outranked = policy::MostTakenFor(lower, higher);
     }
     return loosened;
   }
 
  private:
   struct Work {
-    std::int64_t of_age = 0;
-    std::map<std::int32_t, std::int64_t> runs{};   ///< By priority: what may be evicted then.
+    std::vector<policy::JobSize> of_age{};
+    /// By priority: the jobs that may be evicted then.
+    std::map<std::int32_t, std::vector<policy::JobSize>> runs{};
     std::map<std::int32_t, std::int64_t> waits{};  ///< By priority.
   };
-
-  static std::int64_t Evictable(const cluster::Store& store, const cluster::Workload& workload) {
-    std::int64_t runs = 0;
-    for (const cluster::PodInfo* pod : workload.members) {
-      if (pod->charge == cluster::Charge::kNone || engine::IsSpared(*pod)) continue;
-      for (const auto& [id, amount] : pod->queue_charge) {
-        const auto& devices = store.device_ids();
-        if (std::ranges::find(devices, id) != devices.end()) runs += amount;
-      }
-    }
-    return runs;
-  }
 
   const config::PolicyConfiguration* policy_;
   std::map<std::string, const config::Queue*, std::less<>> next_;  ///< Its queues.
@@ -198,7 +254,8 @@ std::string WhyHeld(const InParts& read, const config::PolicyConfiguration& next
   std::vector<policy::Move> moved = moves.Moves(kinds.size());
   admitted.AppendTo(moved, kinds.size());
   const policy::Exposure exposure =
-      policy::ExposureOf(tree, kinds, current, next, moved, loosened.Read());
+      policy::ExposureOf(tree, kinds, current, next,
+                         {.moves = moved, .loosened = loosened.Read(), .running = moves.running()});
   const std::int64_t exposed = WholeDevices(exposure.devices);
   const std::int64_t most = MostOf(next, exposure.in_use);
   if (exposed <= most) return {};

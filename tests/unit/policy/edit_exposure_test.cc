@@ -74,7 +74,8 @@ std::vector<Move> MovesOf(const std::vector<Team>& now, const PolicyConfiguratio
 
 std::int64_t Devices(const std::vector<Team>& now, const PolicyConfiguration& next,
                      const PolicyConfiguration& current) {
-  return ExposureOf(TreeOf(now), {"nvidia.com/gpu"}, current, next, MovesOf(now, next)).devices /
+  return ExposureOf(TreeOf(now), {"nvidia.com/gpu"}, current, next, {.moves = MovesOf(now, next)})
+             .devices /
          1000;
 }
 std::int64_t Devices(const std::vector<Team>& now, const PolicyConfiguration& next) {
@@ -175,8 +176,8 @@ TEST_CASE("borrowing that is switched on exposes what others are entitled to", "
 TEST_CASE("work of a queue that is removed is exposed, where others preempt", "[unit][policy]") {
   PolicyConfiguration next = PolicyOf({{.name = "b", .quota = 20}});
   CHECK(Devices(kFlat, next) == 70);
-  const Exposure exposure =
-      ExposureOf(TreeOf(kFlat), {"nvidia.com/gpu"}, PolicyOf(kFlat), next, MovesOf(kFlat, next));
+  const Exposure exposure = ExposureOf(TreeOf(kFlat), {"nvidia.com/gpu"}, PolicyOf(kFlat), next,
+                                       {.moves = MovesOf(kFlat, next)});
   CHECK(exposure.queues == std::vector<std::pair<std::string, std::int64_t>>{{"a", 70'000}});
   next.queues[0].preemption.within = config::Within::kNever;
   CHECK(Devices(kFlat, next) == 0);
@@ -208,7 +209,8 @@ TEST_CASE("work that moves to another queue keeps what that covers", "[unit][pol
     std::vector<Team> next = now;
     next[2].quota = quota_of_default;
     const Move move{.from = "a", .to = "default", .used = {50'000}, .jobs = {{{1000}, 50}}};
-    return ExposureOf(TreeOf(now), {"nvidia.com/gpu"}, PolicyOf(now), PolicyOf(next), {move})
+    return ExposureOf(TreeOf(now), {"nvidia.com/gpu"}, PolicyOf(now), PolicyOf(next),
+                      {.moves = {move}})
                .devices /
            1000;
   };

@@ -279,5 +279,61 @@ TEST_CASE("an edit is not held for a gang of which one pod is refused", "[policy
   CHECK(Held(world, PolicyOf(queues)).empty());
 }
 
+/// 72 GPUs, all of them held by one gang of `labs`, of which `min` pods must run, for a second; a
+/// pod of `ns` waits for one of them.
+void RunGangOfLabs(World& world, int min, const std::string& ns, int priority) {
+  for (int i = 0; i < 9; ++i) world.Add(MakeNode(fmt::format("n{}", i)).Gpu(8));
+  for (int i = 0; i < 72; ++i) {
+    auto builder = MakePod(fmt::format("g-{}", i)).Ns("labs").Gpu(1).Gang("g", 72).Min(min);
+    kube::Pod pod = builder.Label("berth.dev/class", "training").On(fmt::format("n{}", i / 8));
+    pod.pod_scheduled = kube::PodScheduled{
+        .status = true, .reason = {}, .message = {}, .since = world.now() - 1'000};
+    world.Add(pod);
+  }
+  world.Add(MakePod("w").Ns(ns).Gpu(1).Priority(priority).Gated());
+  world.Start();
+}
+
+// It was held for what is asked for, and a gang ended whole for one device.
+TEST_CASE("an edit is held for whole jobs, as they end whole", "[policy][bug]") {
+  using namespace std::chrono_literals;
+  config::PolicyConfiguration now =
+      PolicyOf({MakeQueue("a", {"labs"}, -1, 72), MakeQueue("b", {"other"})});
+  now.classes = {{.name = "training"}};
+  config::PolicyConfiguration next = now;
+  std::string waits = "labs";
+  SECTION("where one of them reaches below what the queue may keep") {
+    waits = "other";
+    next.queues[0].quota = {{"nvidia.com/gpu", 71'000}};
+    next.queues[1].quota = {{"nvidia.com/gpu", 1'000}};
+  }
+  SECTION("where lower work may be evicted then") {
+    now.queues[0].preemption.within = config::Within::kNever;
+  }
+  SECTION("where the minRunTime of the queue is over then") { now.queues[0].min_run_time = 1h; }
+  SECTION("where the minRunTime of the class is over then") { now.classes[0].min_run_time = 1h; }
+  SECTION("where other queues begin to take back") {
+    waits = "other";
+    now.queues[0].quota = next.queues[0].quota = {{"nvidia.com/gpu", 70'000}};
+    now.queues[1].quota = next.queues[1].quota = {{"nvidia.com/gpu", 1'000}};
+    now.queues[1].preemption.reclaim = config::Reclaim::kNever;
+  }
+  World world(now);
+  RunGangOfLabs(world, 72, waits, /*priority=*/5);
+  CHECK(Held(world, now).empty());
+  CHECK_THAT(Held(world, next), Catch::StartsWith("held: 72 devices"));
+}
+
+TEST_CASE("an edit is held for the surplus of a gang pod by pod", "[policy]") {
+  std::vector<config::Queue> queues{MakeQueue("a", {"labs"}, -1, 72), MakeQueue("b", {"other"})};
+  World world(PolicyOf(queues));
+  RunGangOfLabs(world, 8, "other", /*priority=*/0);
+  queues[0].quota = {{"nvidia.com/gpu", 64'000}};
+  config::PolicyConfiguration next = PolicyOf(queues);
+  next.eviction.max_per_edit = 0;
+  // Seven pods of surplus, and the minimum for the last device.
+  CHECK_THAT(Held(world, next), Catch::StartsWith("held: 15 devices"));
+}
+
 }  // namespace
 }  // namespace berth::server
