@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "policy/job_losses.h"
+#include "policy/quotas_left.h"
 
 namespace berth::policy {
 namespace {
@@ -111,6 +112,32 @@ void Charge(FairTree& tree, const Part& part) {
   }
 }
 
+/// Non-preemptible jobs that are no demand now, because quotas have no room for them, and are then.
+void AddNonPreemptible(const FairTree& now, FairTree& then, std::vector<QuotaJob> jobs) {
+  const auto places_in = [](const FairTree& tree) {
+    std::map<std::string_view, int> places;
+    for (const FairQueue& queue : tree.queues) {
+      places.emplace(queue.name, static_cast<int>(places.size()));
+    }
+    return places;
+  };
+  const auto places_now = places_in(now);
+  const auto places_then = places_in(then);
+  QuotasLeft left_now(now);
+  QuotasLeft left_then(then);
+  std::ranges::stable_sort(jobs, {}, &QuotaJob::precedence);
+  for (QuotaJob& job : jobs) {
+    const auto from = places_now.find(job.queue);
+    const auto to = places_then.find(job.queue);
+    if (from == places_now.end() || to == places_then.end()) continue;
+    const bool counts_now = left_now.Take(from->second, job.now, 1) > 0;
+    const bool counts_then = left_then.Take(to->second, job.then, 1) > 0;
+    if (counts_now || !counts_then) continue;
+    job.devices.resize(then.pool.size());
+    then.queues[static_cast<std::size_t>(to->second)].jobs.push_back({std::move(job.devices), 1});
+  }
+}
+
 Next Under(const FairTree& now, const std::vector<std::string>& kinds,
            const config::PolicyConfiguration& next, const EditedWork& work) {
   Next result{.tree = TreeOf(now, kinds, next)};
@@ -151,6 +178,7 @@ Next Under(const FairTree& now, const std::vector<std::string>& kinds,
     result.parts.push_back({.from = i, .to = place, .used = stays[i]});
   }
   for (const Part& part : result.parts) Charge(tree, part);
+  AddNonPreemptible(now, tree, work.non_preemptible);
   return result;
 }
 

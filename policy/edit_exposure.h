@@ -48,28 +48,39 @@ struct Loosened {
 /// pod by itself, or what holds the minimum of a gang; each pod beyond a minimum is one of its own.
 using RunningJobs = std::map<std::string, std::vector<JobSize>>;
 
+/// A job with non-preemptible pods: it is demand if the quotas on the path of its queue leave room
+/// for these beside the jobs that come before it.
+struct QuotaJob {
+  QueueJob::Precedence precedence;
+  std::string queue;
+  DeviceAmounts devices{};
+  DeviceAmounts now{};   ///< Of these, what is non-preemptible under the policy in force.
+  DeviceAmounts then{};  ///< And under the next one; empty: nothing.
+};
+
 /// The work that an edit concerns.
 struct EditedWork {
   std::vector<Move> moves{};  ///< What does not stay with its queue.
   std::vector<Loosened> loosened{};
   RunningJobs running{};
-};  ///< What stays with its queue.
+  std::vector<QuotaJob> non_preemptible{};  ///< What stays with its queue.
 };
 
 /// `now`: the queues under the policy `current`, with their jobs; `kinds` names its kinds of
 /// devices.
 ///
 /// Of each queue, what was covered and is no longer counts: by its quota; or by its quota or its
-/// fair share with the jobs that run and wait now. Of a queue with queues below it, the larger of
-/// what it loses itself and what they lose counts. Of work that moves, or that has other queues
-/// above it then, the part counts that some queue on its path may keep now, and none then. Of
-/// queues whose work begins to take room back (preemption.reclaim), the part counts that they are
-/// entitled to and do not have, as far as others have more than they may keep. Where no queue takes
-/// anything back under the next policy, only what comes to be in a drained queue, or in none, is
-/// exposed. Of work that is `loosened`, what may be evicted inside its queue counts, and of what is
-/// of age then, what the queue has in use above what it may keep. All that counts as the most that
-/// the `running` jobs can lose then, because they end whole (policy/job_losses.h). A quota is the
-/// quota in total (config::TotalQuota); amounts of single flavors are not looked at.
+/// fair share with the jobs that run and wait now, and the non-preemptible ones for which quotas
+/// have room only then. Of a queue with queues below it, the larger of what it loses itself and
+/// what they lose counts. Of work that moves, or that has other queues above it then, the part
+/// counts that some queue on its path may keep now, and none then. Of queues whose work begins to
+/// take room back (preemption.reclaim), the part counts that they are entitled to and do not have,
+/// as far as others have more than they may keep. Where no queue takes anything back under the next
+/// policy, only what comes to be in a drained queue, or in none, is exposed. Of work that is
+/// `loosened`, what may be evicted inside its queue counts, and of what is of age then, what the
+/// queue has in use above what it may keep. All that counts as the most that the `running` jobs can
+/// lose then, because they end whole (policy/job_losses.h). A quota is the quota in total
+/// (config::TotalQuota); amounts of single flavors are not looked at.
 Exposure ExposureOf(const FairTree& now, const std::vector<std::string>& kinds,
                     const config::PolicyConfiguration& current,
                     const config::PolicyConfiguration& next, const EditedWork& work);

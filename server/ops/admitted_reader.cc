@@ -6,8 +6,10 @@
 #include <span>
 #include <string_view>
 
+#include "cluster/plan_claim.h"
 #include "cluster/queue_refusal.h"
 #include "engine/decide.h"
+#include "policy/queue_demand.h"
 #include "policy/quota.h"
 
 namespace berth::server {
@@ -64,6 +66,7 @@ void AdmittedReader::Visit(const engine::Engine& engine, const cluster::Workload
   const cluster::Store& store = engine.store();
   const cluster::Verdict& verdict = engine.StateOf(workload).verdict;
   const bool limited = verdict.reason == cluster::ReasonId::kExceedsLimit;
+  ReadNonPreemptible(store, workload, /*placeable=*/!verdict.never && !limited);
   if (workload.started || workload.in_tree || (verdict.never && !limited)) return;
   const std::vector<const cluster::PodInfo*> pods = Waiting(workload);
   const int min = std::max(1, workload.min_member - workload.finished);
@@ -82,8 +85,12 @@ void AdmittedReader::Visit(const engine::Engine& engine, const cluster::Workload
                       std::ranges::count_if(pods, [](const auto* pod) {
                         return pod->refusal.reason == cluster::ReasonId::kNone;
                       }) >= min;
-  // Limits of another kind, on a flavor say, are not looked at.
-  if (limited && (FitsNow(store, workload.queue, asked) || !FitsThen(store, *to, asked))) return;
+  if (limited && !FitsThen(store, *to, asked)) return;
+  if (limited && FitsNow(store, workload.queue, asked)) {
+    // No limit refuses it: a quota is too small for its non-preemptible pods. Limits of another
+    // kind, on a flavor say, are not looked at.
+    return ReadNonPreemptible(store, workload, /*placeable=*/true);
+  }
   if (!queued || limited || store.queue(workload.queue).held_by != cluster::kNoQueue) {
     jobs_[to->name].push_back({.devices = std::move(devices)});
   } else if (IsCapLoosened(store.queue(workload.queue).config, *to)) {
@@ -111,6 +118,40 @@ void AdmittedReader::AppendTo(std::vector<policy::Move>& moves, std::size_t kind
     }
     append(of.first, jobs);
   }
+}
+
+void AdmittedReader::ReadNonPreemptible(const cluster::Store& store,
+                                        const cluster::Workload& workload, bool placeable) {
+  for (policy::QueueJob& job : policy::JobsOf(store, workload, placeable)) {
+    const std::string& queue = store.queue(job.queue).config.name;
+    if (job.non_preemptible.empty() || workload.members.empty()) continue;
+    if (NameThen(*workload.members.front()) != queue) continue;  // it moves
+    // Where some pods of several are preemptible then, none counts against quotas: more demand.
+    const auto ends = [this](const cluster::PodInfo* pod) {
+      return pod->non_preemptible && !StaysNonPreemptible(*pod);
+    };
+    const bool stays = std::ranges::none_of(workload.members, ends);
+    non_preemptible_.push_back({.precedence = job.precedence,
+                                .queue = queue,
+                                .devices = std::move(job.devices),
+                                .now = job.non_preemptible,
+                                .then = stays ? job.non_preemptible : policy::DeviceAmounts()});
+  }
+}
+
+std::string_view AdmittedReader::NameThen(const cluster::PodInfo& pod) const {
+  const auto claim = cluster::BoundClaimOf(pod.object);
+  const auto to = queues_.Find(pod.object.meta.ns, claim ? claim->queue : std::string_view(),
+                               pod.claims == nullptr ? std::string_view() : pod.claims->queue);
+  return to ? std::string_view(next_->queues[*to].name) : std::string_view();
+}
+
+bool AdmittedReader::StaysNonPreemptible(const cluster::PodInfo& pod) const {
+  const auto claim = cluster::BoundClaimOf(pod.object);
+  if (claim && claim->preemptible) return !*claim->preemptible;
+  if (pod.exempt || pod.claims == nullptr) return true;
+  if (pod.claims->preemptible) return !*pod.claims->preemptible;
+  return cluster::IsNonPreemptible(*next_, pod.claims->workload_class);
 }
 
 /// nullptr: none admits all of them under the next policy.

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,14 @@ class AdmittedReader {
   /// have been known when workloads were visited.
   void AppendTo(std::vector<policy::Move>& moves, std::size_t kinds) const;
 
+  /// The jobs with non-preemptible pods, of which quotas say whether they are demand.
+  const std::vector<policy::QuotaJob>& non_preemptible() const { return non_preemptible_; }
+
  private:
+  void ReadNonPreemptible(const cluster::Store& store, const cluster::Workload& workload,
+                          bool placeable);
+  std::string_view NameThen(const cluster::PodInfo& pod) const;
+  bool StaysNonPreemptible(const cluster::PodInfo& pod) const;
   /// Jobs of one user in a queue that caps them now: those that its cap leaves no place.
   struct Capped {
     std::int64_t most = 0;  ///< The cap of now.
@@ -49,6 +57,7 @@ class AdmittedReader {
   std::map<std::string, const config::Queue*, std::less<>> by_name_;
   std::map<std::string, std::vector<policy::JobSize>> jobs_;      ///< By queue.
   std::map<std::pair<std::string, std::string>, Capped> capped_;  ///< By queue and user.
+  std::vector<policy::QuotaJob> non_preemptible_;
 };
 
 }  // namespace berth::server

@@ -255,7 +255,10 @@ std::string WhyHeld(const InParts& read, const config::PolicyConfiguration& next
   admitted.AppendTo(moved, kinds.size());
   const policy::Exposure exposure =
       policy::ExposureOf(tree, kinds, current, next,
-                         {.moves = moved, .loosened = loosened.Read(), .running = moves.running()});
+                         {.moves = moved,
+                          .loosened = loosened.Read(),
+                          .running = moves.running(),
+                          .non_preemptible = admitted.non_preemptible()});
   const std::int64_t exposed = WholeDevices(exposure.devices);
   const std::int64_t most = MostOf(next, exposure.in_use);
   if (exposed <= most) return {};

@@ -335,5 +335,65 @@ TEST_CASE("an edit is held for the surplus of a gang pod by pod", "[policy]") {
   CHECK_THAT(Held(world, next), Catch::StartsWith("held: 15 devices"));
 }
 
+/// What of `labs`, which runs 72 pods of one GPU, could be taken back with the edit, while
+/// non-preemptible pods of `other` wait for 72 GPUs.
+std::string HeldWhileNonPreemptibleWorkWaits(const config::PolicyConfiguration& now,
+                                             const config::PolicyConfiguration& then, int gpus,
+                                             const std::string& label = "berth.dev/preemptible",
+                                             const std::string& value = "false") {
+  World world(now);
+  for (int i = 0; i < 72 / gpus; ++i) {
+    auto pod = MakePod(fmt::format("w{}", i)).Ns("other").Gpu(gpus).Gated();
+    world.Add(pod.Label(label, value));
+  }
+  RunYoungLabs(world);
+  world.Start();
+  CHECK(Held(world, now).empty());
+  config::PolicyConfiguration alike = now;
+  alike.queues[0].priority = 7;
+  CHECK(Held(world, alike).empty());
+  return Held(world, then);
+}
+
+// Its demand then was taken for that of now, which ends at the quotas of now.
+TEST_CASE("an edit is held for non-preemptible work for which quotas have room then",
+          "[policy][bug]") {
+  config::PolicyConfiguration now =
+      PolicyOf({MakeQueue("a", {"labs"}), MakeQueue("b", {"other"}, -1, 1)});
+  config::PolicyConfiguration next = now;
+  SECTION("in its queue") {
+    next.queues[1] = MakeQueue("b", {"other"}, -1, 72);
+    // One of the pods of one GPU is demand now.
+    CHECK_THAT(HeldWhileNonPreemptibleWorkWaits(now, next, 1), Catch::StartsWith("held: 71"));
+    CHECK_THAT(HeldWhileNonPreemptibleWorkWaits(now, next, 8), Catch::StartsWith("held: 72"));
+    next.queues[1] = MakeQueue("b", {"other"}, -1, 8);
+    CHECK(HeldWhileNonPreemptibleWorkWaits(now, next, 8).empty());
+    next.eviction.max_per_edit = 0;
+    CHECK_THAT(HeldWhileNonPreemptibleWorkWaits(now, next, 8), Catch::StartsWith("held: 8 "));
+  }
+  SECTION("above it") {
+    now.queues.push_back(MakeQueue("above", {}, -1, 1));
+    now.queues[1] = MakeQueue("b", {"other"}, -1, 72);
+    now.queues[1].parent = "above";
+    next = now;
+    next.queues[2] = MakeQueue("above", {}, -1, 72);
+    CHECK_THAT(HeldWhileNonPreemptibleWorkWaits(now, next, 8), Catch::StartsWith("held: 72"));
+    next = now;
+    next.queues[1].parent.clear();
+    CHECK_THAT(HeldWhileNonPreemptibleWorkWaits(now, next, 8), Catch::StartsWith("held: 72"));
+  }
+  next.eviction.max_per_edit = 0;
+  SECTION("because they are gone, and do not restrict it") {
+    next.queues[1] = MakeQueue("b", {"other"});
+    CHECK_THAT(HeldWhileNonPreemptibleWorkWaits(now, next, 8), Catch::StartsWith("held: 32 "));
+  }
+  SECTION("because its class is preemptible then, or gone") {
+    now.classes = {{.name = "training", .preemptible = false}};
+    if (GENERATE(true, false)) next.classes = {{.name = "training"}};
+    CHECK_THAT(HeldWhileNonPreemptibleWorkWaits(now, next, 8, "berth.dev/class", "training"),
+               Catch::StartsWith("held: 32 "));
+  }
+}
+
 }  // namespace
 }  // namespace berth::server
