@@ -49,6 +49,7 @@ void Store::Expect(std::size_t pods) {
   pods_.reserve(pods);
   pods_by_name_.reserve(pods);
   pod_list_.reserve(pods);
+  demand_news_.reserve(pods);
 }
 
 // --- Nodes ---------------------------------------------------------------------------------

@@ -21,6 +21,7 @@
 #include "cluster/model.h"
 #include "cluster/queue_directory.h"
 #include "cluster/repellers.h"
+#include "cluster/store_listener.h"
 #include "cluster/topology_index.h"
 
 namespace berth::cluster {
@@ -32,20 +33,6 @@ struct StoreOptions {
   bool shares = false;
   /// Shuffles the one node order; 0: the order of a real cluster.
   std::uint64_t order_seed = 0;
-};
-
-/// Is told of members and workloads that no longer exist, before they are destroyed, so that others
-/// can drop what they keep about them. May not call the store.
-class StoreListener {
- public:
-  virtual ~StoreListener() = default;
-  /// `pod` has left `workload`: it has ended, or claims another gang.
-  virtual void OnMemberLeft(const Workload& workload, const PodInfo& pod) = 0;
-  /// See Store::BeginIncarnation.
-  virtual void OnNewIncarnation(const Workload& workload) = 0;
-  /// It has no member any more.
-  virtual void OnWorkloadGone(const Workload& workload) = 0;
-  virtual void OnPodGone(const PodInfo& pod) = 0;
 };
 
 /// Objects are handed out as const; the calls below change them, and accept them as const, too.
@@ -303,6 +290,9 @@ class Store {
 
   /// Has the workload put in line to be judged.
   void MarkChanged(const Workload& workload);
+  /// The same for an open workload of which nothing has changed itself: this is no news of demand,
+  /// and the generation stays.
+  void JudgeAgain(const Workload& workload) { changed_.insert(&workload); }
   /// At most `most` of the workloads that changed and have not been taken yet, by key.
   std::vector<const Workload*> TakeChanged(std::size_t most);
   /// A part of the open workloads (those with a member that has no node yet), by key: workloads

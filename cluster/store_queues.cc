@@ -137,8 +137,9 @@ void Store::NoteDemand(const Workload* workload) {
 }
 
 std::vector<const Workload*> Store::TakeDemandNews() {
-  const auto news = std::exchange(demand_news_, {});
-  return {news.begin(), news.end()};
+  std::vector<const Workload*> news(demand_news_.begin(), demand_news_.end());
+  demand_news_.clear();  // keeps its table: to make it larger again would take some ms
+  return news;
 }
 
 bool Store::HoldsBelow(QueueId queue, std::int32_t priority) const {

@@ -85,6 +85,8 @@ class ActiveQueue {
   /// `store` must outlive it.
   explicit ActiveQueue(const cluster::Store& store) : store_(&store) {}
 
+  /// About `pods` pods will come: makes the tables large enough for them.
+  void Expect(std::size_t pods) { turns_.reserve(pods); }
   /// Puts the workload in line at the place that `turn` gives it, whatever its place was before.
   void Put(const cluster::Workload& workload, const Turn& turn);
   /// Takes the next workload out of the line and keeps it awake. Returns null if the line is empty.

@@ -34,6 +34,9 @@ Engine::Engine(config::PolicyConfiguration policy, Options options)
 void Engine::Expect(std::size_t pods) {
   store_.Expect(pods);
   states_.Expect(pods);
+  active_.Expect(pods);
+  fair_shares_.Expect(pods);
+  shown_.Expect(pods);
 }
 
 bool Engine::Passthrough() const { return store_.policy().mode == config::Mode::kPassthrough; }

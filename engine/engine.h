@@ -115,7 +115,7 @@ class Engine : private cluster::StoreListener {
     return store_.reading() || ReadsDemand() || sweep_ || more_changed_ || !active_.empty() ||
            active_.opened() || sweep_due_ != SweepOf::kNobody ||
            (claims_due_ && *claims_due_ <= passed_at_) || evictor_.has_spared() ||
-           !looks_for_room_.empty();
+           !looks_for_room_.empty() || woken_upto_;
   }
   /// nullopt: nothing is due until the next event. While `unfinished`, it is due at once.
   std::optional<TimePoint> NextDeadline() const;
@@ -187,7 +187,8 @@ class Engine : private cluster::StoreListener {
   // passes.cc
   void PlanPass(const cluster::PodInfo* caller, TimePoint now);
   void OrderLine();
-  void WakeClaimants(TimePoint now);
+  bool RefreshScores();
+  bool WakeClaimants(TimePoint now);
   void BudgetsPermitMore();
   void RenewPastUse(TimePoint now);
   void ReadMore(TimePoint now);
@@ -443,10 +444,11 @@ class Engine : private cluster::StoreListener {
   SweepOf sweep_due_ = SweepOf::kNobody;  ///< Starts when the line is empty.
   bool more_changed_ = false;             ///< Some changed workloads are left for the next pass.
   std::uint64_t swept_free_generation_ = 0;
-  std::int64_t spent_ = 0;      ///< In this pass; see Options::pass_budget.
-  TimePoint passed_at_ = 0;     ///< The time of the last pass.
-  TimePoint pod_ended_at_ = 0;  ///< See NoteEnd.
-  TimePoint room_came_at_ = 0;  ///< The same.
+  std::int64_t spent_ = 0;          ///< In this pass; see Options::pass_budget.
+  std::uint64_t scored_under_ = 0;  ///< The store's policy_generation: see RefreshScores.
+  TimePoint passed_at_ = 0;         ///< The time of the last pass.
+  TimePoint pod_ended_at_ = 0;      ///< See NoteEnd.
+  TimePoint room_came_at_ = 0;      ///< The same.
   std::set<const cluster::Workload*, cluster::ByKey> planned_;   ///< Workloads that have a plan.
   std::set<const cluster::Workload*, cluster::ByKey> awaiting_;  ///< Their plans have victims.
   /// By id, the evictions of plans that have ended, until all of them are answered.
@@ -461,7 +463,9 @@ class Engine : private cluster::StoreListener {
   ShownWork shown_{store_, states_};
   std::uint64_t shown_generation_ = 0;  ///< The store's when use was last looked at for it.
   /// Workloads that wait and may come to have a claim on other queues.
-  std::unordered_set<const cluster::Workload*> claimants_;
+  std::set<const cluster::Workload*, cluster::ByKey> claimants_;
+  /// The last one that WakeClaimants has looked at, while some are left; nullopt: none are.
+  std::optional<std::string> woken_upto_;
   /// Until when work of a queue that is alike and wants as much does not start, because of work of
   /// the queue `to`: see GivesClaim. By queue.
   struct ClaimGiven {

@@ -108,7 +108,6 @@ bool Engine::LeavesRoomThatComes(const Workload& workload, const std::vector<con
 std::vector<const Workload*> Engine::ClaimantsBeside(const Workload& workload, TimePoint now) {
   constexpr std::size_t kMost = 4;
   std::vector<const Workload*> claimants(claimants_.begin(), claimants_.end());
-  std::ranges::sort(claimants, cluster::ByKey());
   const policy::FairShareTable& shares = fair_shares_.Recent(now);
   const policy::QuotaView use(store_);
   std::erase_if(claimants, [&](const Workload* other) {

@@ -23,6 +23,11 @@ bool IsDemand(const std::unordered_map<const Workload*, std::vector<policy::Queu
 
 }  // namespace
 
+void FairShareCache::Expect(std::size_t pods) {
+  known_.reserve(pods);
+  room_.Expect(pods);
+}
+
 void FairShareCache::Read(const Workload& workload) {
   store_->DropDemandNews(workload);
   std::vector<policy::QueueJob>& jobs = known_[&workload];
@@ -130,13 +135,13 @@ const policy::FairShareTable& FairShareCache::Now(TimePoint now) {
     generation_ = {};
     read_under_ = reading_under_ = kNoPolicy;
   }
+  const std::size_t workloads = store_->workloads().size();
+  fresh_until_ = now + (workloads < kFew ? 0 : static_cast<TimePoint>(workloads / 50));
   policy::FairTree tree = TreeBy(demands_);
   if (!edited && tree == tree_) return shares_;
   tree_ = std::move(tree);
   shares_ = policy::FairShareTable(*store_, tree_);
   ++renewals_;
-  const std::size_t workloads = store_->workloads().size();
-  fresh_until_ = now + (workloads < kFew ? 0 : static_cast<TimePoint>(workloads / 50));
   return shares_;
 }
 

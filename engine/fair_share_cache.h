@@ -29,6 +29,8 @@ class FairShareCache {
   FairShareCache(cluster::Store& store, policy::FitCache& fit)
       : store_(&store), fit_(&fit), room_(store, fit) {}
 
+  /// About `pods` pods will come: makes the tables large enough for them.
+  void Expect(std::size_t pods);
   /// Whether the demand of all workloads has been read under this policy.
   bool HasRead() const { return read_under_ == store_->policy_generation(); }
   /// Reads that of at most `most` more. Not to be called while the store is reading().

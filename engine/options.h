@@ -26,7 +26,7 @@ struct Options {
   std::function<std::unique_ptr<const policy::NodeScorer>()> scorer{};
   /// Work that one pass may do before it lets other calls use the engine: about this many nodes are
   /// looked at to judge workloads. At least one workload is judged.
-  std::int64_t pass_budget = 20'000;
+  std::int64_t pass_budget = 10'000;
   /// Milliseconds: evictions wait until no pod with devices has ended by itself for this long, but
   /// at most three times as long.
   TimePoint pods_end = 1'000;

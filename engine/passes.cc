@@ -156,9 +156,10 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
     fair_shares_.ReadSome(MostInLine());
     if (ReadsDemand()) return;
   }
+  if (!RefreshScores()) return;
   drains_.GoOn(now);
   if (fair_shares_.EndAway(now)) claims_seen_ = {};
-  WakeClaimants(now);
+  if (!WakeClaimants(now)) return;
   RenewPastUse(now);
   if (!Activate(now)) return;
   do {
@@ -172,6 +173,18 @@ void Engine::PlanPass(const PodInfo* caller, TimePoint now) {
     claims_due_ = std::max(now, fair_shares_.fresh_until());
   }
   if (active_.empty()) ShowToAutoscalers(now);
+}
+
+/// After an edit of the policy all nodes are scored anew, which takes as long as some judgments.
+/// False: it has spent the budget of the pass, and the next one goes on.
+bool Engine::RefreshScores() {
+  constexpr std::int64_t kForEach = 2;  // counted in nodes looked at
+  const std::uint64_t policy = store_.policy_generation();
+  if (std::exchange(scored_under_, policy) == policy) return true;
+  scorer_.Refresh();
+  spent_ += kForEach * std::ssize(store_.nodes());
+  more_changed_ |= spent_ >= options_.pass_budget;
+  return spent_ < options_.pass_budget;
 }
 
 /// Judges a workload that was in line.
@@ -195,25 +208,41 @@ void Engine::ShowToAutoscalers(TimePoint now) {
 }
 
 /// What queues are entitled to, and what they have in use, may have changed: work of queues that do
-/// not have what they are entitled to is judged again.
-void Engine::WakeClaimants(TimePoint now) {
+/// not have what they are entitled to is judged again. False: some of it is left for the next pass.
+bool Engine::WakeClaimants(TimePoint now) {
+  constexpr std::size_t kLooks = 8;  // to look at one costs less than to put it in line
   claims_due_.reset();
-  if (claimants_.empty() || ClaimsAreSeen()) return;
-  if (now < fair_shares_.fresh_until()) return;
-  const policy::FairShareTable& shares = fair_shares_.Now(now);
-  std::map<cluster::QueueId, bool> entitled{{cluster::kNoQueue, true}};
-  for (const Workload* workload : claimants_) {
-    const auto [known, fresh] = entitled.try_emplace(workload->queue);
-    if (fresh) {
-      const policy::QuotaView use(store_);
+  if (!woken_upto_) {
+    if (claimants_.empty() || ClaimsAreSeen() || now < fair_shares_.fresh_until()) return true;
+    fair_shares_.Now(now);
+    woken_upto_.emplace();
+    claims_seen_ = {store_.generation(), store_.policy_generation()};
+  }
+  const policy::FairShareTable& shares = fair_shares_.Recent(now);
+  const policy::QuotaView use(store_);
+  const bool any_may_lose = policy::AnyMayLose(store_, shares);
+  std::map<cluster::QueueId, bool> may_claim{{cluster::kNoQueue, any_may_lose}};
+  std::size_t left = MostInLine();  // of those to be judged
+  std::size_t to_look_at = kLooks * left;
+  auto next = claimants_.upper_bound(*woken_upto_);
+  for (; next != claimants_.end() && left > 0 && to_look_at > 0; ++next, --to_look_at) {
+    const Workload* workload = *next;
+    const auto [known, fresh] = may_claim.try_emplace(workload->queue, false);
+    if (fresh && any_may_lose) {
       known->second = policy::Exchange(shares, use, use, workload->queue).Lacks();
     }
     // With lower work of its own queue among the victims, its claim reaches further.
     const bool may = known->second || store_.HoldsBelow(workload->queue, workload->priority);
-    if (may && !active_.InLine(*workload)) store_.MarkChanged(*workload);
+    if (!may || active_.InLine(*workload)) continue;
+    store_.JudgeAgain(*workload);
+    --left;
   }
-  // With the marks, which change nothing that claims depend on.
-  claims_seen_ = {store_.generation(), store_.policy_generation()};
+  if (next == claimants_.end()) {
+    woken_upto_.reset();
+  } else {
+    woken_upto_ = (*std::prev(next))->key;
+  }
+  return !woken_upto_;
 }
 
 /// What a budget forbade before may be permitted now: all that may evict others are judged again.

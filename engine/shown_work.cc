@@ -145,7 +145,9 @@ void ShownWork::Update(const Workload& workload, TimePoint now) {
   if (fresh.ungated.empty() && !fresh.candidate) return;
   AddUngated(fresh.queue, fresh.ungated, 1);
   if (fresh.candidate) {
-    candidates_[fresh.queue].insert(*fresh.candidate);
+    Line& line = candidates_[fresh.queue];
+    line.order.insert(*fresh.candidate);
+    line.least.insert(fresh.least);
     LookAgain(now);
   }
   known_.emplace(&workload, std::move(fresh));
@@ -158,8 +160,9 @@ void ShownWork::Forget(const Workload& workload) {
   AddUngated(known.queue, known.ungated, -1);
   if (known.candidate) {
     const auto line = candidates_.find(known.queue);
-    line->second.erase(*known.candidate);
-    if (line->second.empty()) candidates_.erase(line);
+    line->second.order.erase(*known.candidate);
+    line->second.least.erase(line->second.least.find(known.least));
+    if (line->second.order.empty()) candidates_.erase(line);
   }
   known_.erase(found);
 }
@@ -214,14 +217,15 @@ std::vector<const PodInfo*> ShownWork::TakeNext(TimePoint now) {
 bool ShownWork::TakeFrom(const Line& line, policy::QuotaView& view, std::optional<Jobs>& jobs,
                          TimePoint now, std::vector<const PodInfo*>& shown) {
   std::optional<std::int64_t> left;
-  for (const Candidate& candidate : line) {
+  for (const Candidate& candidate : line.order) {
     if (shown.size() >= kMostPods) return true;
     const Workload& workload = *candidate.workload;
+    if (!left) left = LeftOf(view, workload.queue);
+    // These three save most of the counting.
+    if (*left <= 0 && store_.device_ids().size() == 1) break;
+    if (*left < *line.least.begin()) break;
     Known& known = known_.at(&workload);
     if (known.refused_at + kPause > now) return true;
-    if (!left) left = LeftOf(view, workload.queue);
-    // These two save most of the counting.
-    if (*left <= 0 && store_.device_ids().size() == 1) break;
     if (known.least > *left) continue;
     const bool capped = workload.queue != cluster::kNoQueue &&
                         store_.queue(workload.queue).config.max_jobs_per_user > 0;

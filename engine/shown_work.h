@@ -25,6 +25,8 @@ class ShownWork {
   /// Both must outlive it.
   ShownWork(const cluster::Store& store, const States& states) : store_(store), states_(states) {}
 
+  /// About `pods` pods will come: makes the tables large enough for them.
+  void Expect(std::size_t pods) { known_.reserve(pods); }
   /// Reads whether the workload waits, and how. Call when it was judged, and when it has changed
   /// and is not judged.
   void Update(const cluster::Workload& workload, TimePoint now);
@@ -56,7 +58,10 @@ class ShownWork {
     std::int64_t least = 0;    ///< Of the first device, what it could start with.
     TimePoint refused_at = 0;  ///< Since when it is a candidate.
   };
-  using Line = std::set<Candidate>;
+  struct Line {
+    std::set<Candidate> order{};
+    std::multiset<std::int64_t> least{};  ///< Known::least of each.
+  };
   /// By queue and user: jobs that are shown and have no room yet.
   using Jobs = std::map<std::pair<cluster::QueueId, std::string>, std::int64_t>;
 

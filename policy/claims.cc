@@ -488,4 +488,11 @@ std::int64_t Exchange::Excess(QueueId queue, ResourceId id) const {
   return std::max<std::int64_t>(0, Beyond(running_, narrowest, id) - Floor(narrowest, id));
 }
 
+bool AnyMayLose(const cluster::Store& store, const FairShareTable& shares) {
+  const QuotaView use(store);
+  const Exchange exchange(shares, use, use, cluster::kNoQueue);
+  return std::ranges::any_of(store.queues(),
+                             [&](QueueId queue) { return exchange.Excess(queue) > 0; });
+}
+
 }  // namespace berth::policy

@@ -148,6 +148,10 @@ class Exchange {
   cluster::QueueId claimant_;
 };
 
+/// Whether any queue has devices in use above its floor: otherwise no other queue finds anything to
+/// take from it. Takes a time in proportion to the number of queues.
+bool AnyMayLose(const cluster::Store& store, const FairShareTable& shares);
+
 /// Jobs each of which Exchange::Straddlers permits alone. What it takes of a queue is computed
 /// once.
 class Losable {

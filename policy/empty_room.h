@@ -47,6 +47,8 @@ class EmptyRoom {
   /// Both must outlive it.
   EmptyRoom(const cluster::Store& store, FitCache& fit) : store_(&store), fit_(&fit) {}
 
+  /// About so many workloads will ask: makes the table large enough for them.
+  void Expect(std::size_t workloads) { asked_.reserve(workloads); }
   /// Whether they could hold `pods` pods of this shape, as nodes are now. `asker` is remembered
   /// until Forget.
   /// REQUIRES: Store::Refresh() since the last change, if `place` has a level.

@@ -92,9 +92,9 @@ std::string PodJson(const std::string& name) {
       .dump();
 }
 
-void Settle(engine::Engine& engine) {
+void Settle(engine::Engine& engine, engine::TimePoint now) {
   do {
-    engine.Step(kNow);
+    engine.Step(now);
   } while (engine.unfinished());
 }
 

@@ -29,7 +29,7 @@ std::vector<kube::Pod> MakeGang(const std::string& name, int size, int gpus, int
 std::unique_ptr<engine::Engine> MakeEngine(int nodes);
 
 /// Runs as many passes as it takes to judge everything that is pending.
-void Settle(engine::Engine& engine);
+void Settle(engine::Engine& engine, engine::TimePoint now = kNow);
 
 /// Binds a pod of `gpus` GPUs on each of the first `nodes` nodes.
 void FillNodes(engine::Engine& engine, int nodes, int gpus);

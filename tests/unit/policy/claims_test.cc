@@ -389,5 +389,17 @@ TEST_CASE("the excess is what is above quota and share, and what lacks is below"
   CHECK_FALSE(t.For("a").Lacks());
 }
 
+// a has used what it is promised; the 9th GPU is beyond that.
+TEST_CASE("a queue may lose something once it has more than it is entitled to", "[unit][policy]") {
+  ClaimsTest t({{.name = "a", .quota = 8}, {.name = "b", .quota = 8}});
+  t.Running("a", 8);
+  t.Waiting("b", 8);
+  t.For("b");
+  CHECK_FALSE(AnyMayLose(t.store, t.shares));
+  t.Running("a", 1);
+  t.For("b");
+  CHECK(AnyMayLose(t.store, t.shares));
+}
+
 }  // namespace
 }  // namespace berth::policy
