@@ -16,6 +16,7 @@
 #include "engine/victim_choice.h"
 #include "engine/victims.h"
 #include "policy/fit.h"
+#include "policy/node_groups.h"
 #include "policy/rank_order.h"
 
 namespace berth::engine {
@@ -110,9 +111,28 @@ std::map<cluster::NodeIndex, Use> UsesOf(const View& view, const Pods& order, in
   return uses;
 }
 
+/// Of these nodes, those that are as good as `first` for work that requires one domain for all its
+/// pods: the ones in the same domain. Otherwise it is `first` alone.
+std::set<cluster::NodeIndex> NodesLike(const View& view, cluster::NodeIndex first,
+                                       const Workload& beneficiary,
+                                       const std::map<cluster::NodeIndex, Use>& nodes) {
+  std::set<cluster::NodeIndex> like;
+  if (first == cluster::kNoNode) return like;
+  like.insert(first);
+  const auto domain_of = [&](cluster::NodeIndex node) {
+    return policy::GroupOf(view.store, beneficiary.topology_required, view.store.node(node));
+  };
+  if (beneficiary.topology_required.empty()) return like;
+  const auto domain = domain_of(first);
+  for (const auto& [node, use] : nodes) {
+    if (domain && node != cluster::kNoNode && domain_of(node) == domain) like.insert(node);
+  }
+  return like;
+}
+
 /// The surplus of an elastic gang that runs, in the order in which it goes: members that are only
-/// planned, members on the node `first`, members on a node that `beneficiary` could use, then by
-/// the lowest priority, then the highest rank.
+/// planned, members on the node `first` or in its domain (NodesLike), members on a node that
+/// `beneficiary` could use, then by the lowest priority, then the highest rank.
 Pods SurplusOf(const View& view, const Workload& gang, const Workload& beneficiary,
                cluster::QueueId queue, cluster::NodeIndex first) {
   if (!gang.gang || !gang.started || gang.in_tree) return {};
@@ -130,8 +150,9 @@ Pods SurplusOf(const View& view, const Workload& gang, const Workload& beneficia
     return std::pair(!is_planned(pod), pod->object.priority);
   });
   const auto uses = UsesOf(view, order, beyond, beneficiary);
+  const auto firsts = NodesLike(view, first, beneficiary, uses);
   std::ranges::stable_sort(order, {}, [&](const PodInfo* pod) {
-    const bool later = first != cluster::kNoNode && pod->node != first;
+    const bool later = first != cluster::kNoNode && !firsts.contains(pod->node);
     return std::tuple(!is_planned(pod), later, uses.at(pod->node), pod->object.priority);
   });
   auto workers = std::ranges::count_if(gang.members, [&](const PodInfo* pod) {

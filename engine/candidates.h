@@ -35,7 +35,8 @@ std::vector<VictimJob> TakeableOf(const View& view, const cluster::Workload& hol
                                   const cluster::Workload& workload, Sources sources,
                                   policy::Losable* losable);
 
-/// By elastic gang: of its surplus, the members on this node go first.
+/// By elastic gang: of its surplus, the members on this node go first; for work that requires one
+/// domain for all its pods, those in the domain of this node.
 using SurplusFirst = std::map<const cluster::Workload*, cluster::NodeIndex>;
 
 /// The work that `workload` may take room from, if `exchange` (null: no other queue) permits it:
