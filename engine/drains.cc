@@ -197,6 +197,7 @@ void Drains::Order(Drain& drain, const PodInfo& pod, JobsToSuspend* jobs) {
                   .drained = drain.queue,
                   .dry_run = dry_run,
                   .job = dry_run ? std::nullopt : jobs->Of(pod)});
+  if (!drain.refused) states_.NoteDrained(pod);
 }
 
 std::string Drains::ReasonOf(const Drain& drain) {
@@ -225,6 +226,7 @@ void Drains::PutOff(const Drain& drain, TimePoint now) {
     states_[*pod].spared_until = now + kRetryAfter;
     evictor_.Spare(*pod);
   }
+  stays_ = true;
   evictor_.KeepWarnings(drain.pods, now + kRetryAfter + 1'000);  // it is tried again then
   LookAt(now + kRetryAfter);
 }
@@ -278,7 +280,16 @@ bool Drains::Answered(const std::string& id, const std::string& uid, bool dry_ru
     return true;
   }
   if (accepted && !dry_run) drain.evictions.accepted.insert(uid);
-  if (!accepted) drain.due = std::max(drain.due, now + kRetryAfter);
+  if (!accepted) {
+    drain.due = std::max(drain.due, now + kRetryAfter);
+    drain.refused = true;
+    stays_ = true;
+    // What was not sent yet waits for it.
+    for (const PodInfo* pod : Remaining(drain)) {
+      const std::string& other = pod->object.meta.uid;
+      if (!drain.evictions.accepted.contains(other)) states_.SetVictim(*pod, std::string(kDrain));
+    }
+  }
   if (!drain.evictions.unanswered.empty()) return true;
   if (Ends(drain)) {
     drains_.erase(entry);

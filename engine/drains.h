@@ -58,6 +58,9 @@ class Drains {
                 TimePoint now);
   /// Whether a job is to end by evictions of that id (EvictPod::id).
   bool IsUnderWay(const std::string& id) const;
+  /// Whether an answer since the last call lets pods stay that were to be drained, so that work
+  /// which waited for their room is to be judged again.
+  bool TakeStays() { return std::exchange(stays_, false); }
 
  private:
   struct Drain {
@@ -73,6 +76,7 @@ class Drains {
     /// The policy does not want it any more. What was sent may be done all the same, and then the
     /// rest of the gang goes.
     bool lifted = false;
+    bool refused = false;  ///< An eviction of it was: its pods may stay for long.
     bool begun() const { return !evictions.begun.empty(); }
   };
   using Pods = std::vector<const cluster::PodInfo*>;
@@ -102,6 +106,7 @@ class Drains {
   const GiveUpPlanned give_up_planned_;
   std::map<std::string, Drain> drains_;  ///< By the key of the job.
   std::optional<TimePoint> due_;
+  bool stays_ = false;  ///< See TakeStays.
 };
 
 }  // namespace berth::engine

@@ -10,8 +10,8 @@ using cluster::PodInfo;
 
 bool Ends(const View& view, const PodInfo& pod) {
   if (pod.terminating()) return !IsStuck(view, pod);
-  const std::string& victim_of = view.states.At(pod).victim_of;
-  return !victim_of.empty() && victim_of != kDrain;
+  const MemberState& state = view.states.At(pod);
+  return !state.victim_of.empty() && (state.victim_of != kDrain || state.drained);
 }
 
 void Ended::Place(const policy::Placed& placed) {

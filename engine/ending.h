@@ -56,8 +56,8 @@ Evicting StageOf(const View& view, const cluster::PodInfo& pod);
 
 struct Ending {
   /// The pods whose room is expected, by UID: they end anyway, or are about to be evicted for other
-  /// work, which has its room already. What they leave needs no eviction. Not what is only about to
-  /// be drained: budgets may forbid that.
+  /// work, which has its room already. What they leave needs no eviction. Not what is to be
+  /// drained and whose eviction was not ordered, or was refused.
   std::vector<const cluster::PodInfo*> pods{};
   Ended ended;  ///< These.
   std::unordered_map<cluster::NodeIndex, std::vector<const cluster::PodInfo*>> by_node{};

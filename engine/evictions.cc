@@ -187,6 +187,7 @@ void Engine::EvictionAnswered(const std::string& key, const std::string& id, con
   }
   if (drains_.Answered(id, uid, dry_run, accepted, now)) {
     claims_seen_ = {};  // what stays after all counts for the queue that loses
+    if (drains_.TakeStays()) BudgetsPermitMore();  // others waited for its room
     return;
   }
   ReleaseFromSpared(now);  // or more pods would be evicted for a plan that cannot start

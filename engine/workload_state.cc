@@ -61,7 +61,14 @@ const MemberState& States::At(const cluster::PodInfo& pod) const {
 }
 
 void States::SetVictim(const cluster::PodInfo& pod, std::string of) {
-  pods_[&pod].victim_of = std::move(of);
+  MemberState& state = pods_[&pod];
+  state.victim_of = std::move(of);
+  state.drained = false;
+  ++victim_changes_;
+}
+
+void States::NoteDrained(const cluster::PodInfo& pod) {
+  pods_[&pod].drained = true;
   ++victim_changes_;
 }
 

@@ -226,6 +226,7 @@ struct MemberState {
   bool called = false;  ///< kube-scheduler has asked about it, whatever the policy says.
   /// The key of the workload for whose plan it is evicted; kDrain: for none; empty: it stays.
   std::string victim_of{};
+  bool drained = false;  ///< It is evicted for a drain, or tried dry, and that was not refused.
   TimePoint spared_until = 0;  ///< No victim before that: its eviction was refused.
   TimePoint evict_at = 0;      ///< It was told that it is evicted then; 0: it was not told.
   TimePoint bound_at = 0;  ///< When it was seen to be bound; 0: not yet, or bound before we looked.
@@ -242,9 +243,11 @@ class States {
   const WorkloadState& At(const cluster::Workload& workload) const;
   const MemberState& At(const cluster::PodInfo& pod) const;
 
-  /// Sets MemberState::victim_of, and nothing else does.
+  /// Sets MemberState::victim_of, and nothing else does. Ends MemberState::drained.
   void SetVictim(const cluster::PodInfo& pod, std::string of);
-  /// How often it was set.
+  /// Sets MemberState::drained.
+  void NoteDrained(const cluster::PodInfo& pod);
+  /// How often either was set.
   std::uint64_t victim_changes() const { return victim_changes_; }
 
   /// About `pods` pods will come: makes the tables large enough for them.
