@@ -390,6 +390,7 @@ class Engine : private cluster::StoreListener {
 
   // warnings.cc
   bool Warns(const cluster::Workload& workload, TimePoint now);
+  bool CountsOnWarned(const cluster::Workload& workload, TimePoint now);
   TimePoint ToldBefore(const Plan& plan, const cluster::PodInfo& victim) const;
   TimePoint EvictionTimeOf(const Plan& plan, const cluster::PodInfo& victim, TimePoint now) const;
   TimePoint DueOf(const cluster::Workload& workload, TimePoint now) const;

@@ -302,7 +302,8 @@ PreemptorDecision DecideStartByEviction(const View& view, const Workload& worklo
                           .exchange = exchange ? &*exchange : nullptr,
                           .overlent = std::move(overlent)};
   decision.again = Earlier(decision.again, FirstStuckAt(view));
-  if (OnlyHasToWait(view, beneficiary)) return decision;
+  decision.waits = OnlyHasToWait(view, beneficiary);
+  if (decision.waits) return decision;
   const Sources from{.lower = lower, .others = sources.others};
   const bool of_now = view.fair_shares.IsOfNow();
   const std::uint64_t shares = view.fair_shares.renewals();

@@ -30,6 +30,7 @@ struct PreemptorDecision {
   TimePoint again = 0;
   bool unsure = false;  ///< Whatever changes, it may be able to evict: it must not rest.
   bool claims = false;  ///< It may come to have a claim on other queues.
+  bool waits = false;   ///< The room of pods that end in any case is enough.
 };
 
 /// Whether a gang that is refused for that reason might run after evictions. Besides what helps a

@@ -98,6 +98,10 @@ void Engine::ExpireWaiting(const Workload& workload, TimePoint now) {
   WorkloadState& state = states_[workload];
   Plan& plan = *state.plan;
   if (plan.evictions.stage == Evicting::kWarned) {
+    state.warnings_over = std::ranges::any_of(plan.victims, [&](const std::string& uid) {
+      const cluster::PodInfo* pod = store_.FindPod(uid);
+      return pod != nullptr && states_.At(*pod).evict_at != 0;
+    });
     return Dissolve(workload, plan_ends::kWarningsOver, /*hold=*/false, now);
   }
   if (plan.evictions.stage == Evicting::kSent && AwaitsVictims(plan)) {

@@ -41,6 +41,8 @@ inline constexpr PlanEnd kNotInTime{"scheduler", "its members did not arrive in 
 inline constexpr PlanEnd kBindingLost{"scheduler", "a Binding of a member did not take effect"};
 // Its victims.
 inline constexpr PlanEnd kWarningsOver{"victims", "the warning time of its victims is over"};
+inline constexpr PlanEnd kComesAfter{"victims",
+                                     "other work is planned first, whose victims had their time"};
 inline constexpr PlanEnd kNoneNeeded{"victims", "it no longer needs evictions"};
 inline constexpr PlanEnd kNoSurplus{
     "victims", "a gang now needs the members that were to be evicted as its surplus"};

@@ -156,8 +156,12 @@ void Engine::JudgePending(const Workload& workload, std::vector<const PodInfo*> 
   }
   const PreemptorDecision may =
       DecideEvictions(Now(now), workload, std::move(pods), min, decision.verdict.reason, &wakeups_);
+  const bool warnings_over = std::exchange(states_[workload].warnings_over, false);
   if (may.reserve && GivesClaim(workload, *may.reserve, now)) return;
   if (may.reserve) return Commit(workload, *may.reserve, caller, now);
+  if (warnings_over && may.waits && CountsOnWarned(workload, now)) {
+    return JudgePending(workload, Placeable(workload), caller, now);
+  }
   if (may.again > now) timers_.AllAt(may.again);
   if (may.claims) claimants_.insert(&workload);
   CommitRefusal(workload, decision, may);

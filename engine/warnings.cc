@@ -12,6 +12,7 @@
 #include "engine/decide.h"
 #include "engine/engine.h"
 #include "engine/eviction_texts.h"
+#include "engine/victim_choice.h"
 #include "kube/time.h"
 
 namespace berth::engine {
@@ -158,6 +159,30 @@ bool Engine::Warns(const Workload& workload, TimePoint now) {
               .subject = fmt::format("{} pods were warned that they will be evicted for it at {}.",
                                      plan.victims.size(), kube::FormatTime(last))});
   return true;
+}
+
+/// Whether the workload, whose own victims have had their time, would only have to wait now for
+/// pods that were told of their eviction for other plans. These may still be spared: two plans
+/// could count on each other's victims in turn, and evict nobody ever. So such plans end, and are
+/// judged again after the workload; pods that were told keep the time that they were told.
+bool Engine::CountsOnWarned(const Workload& workload, TimePoint now) {
+  const View view = Now(now);
+  const Ending& ending = ending_.Of(view);
+  View after = view;
+  after.ended = &ending.ended;
+  const int min = std::max(1, workload.Missing());
+  const StartDecision start = DecideStart(after, workload, Placeable(workload), min, nullptr);
+  if (!start.reserve) return false;
+  std::set<std::string> plans;
+  for (const PodInfo* pod : AwaitedOf(view, workload, start.reserve->placed, ending.pods, {})) {
+    const bool told = !pod->terminating() && states_.At(*pod).evict_at != 0 &&
+                      StageOf(view, *pod) == Evicting::kWarned;
+    if (told) plans.insert(states_.At(*pod).victim_of);
+  }
+  for (const std::string& key : plans) {
+    Dissolve(*store_.FindWorkload(key), plan_ends::kComesAfter, /*hold=*/false, now);
+  }
+  return !plans.empty();
 }
 
 /// Room was given back: notes the plans whose victims still have time, which it may be enough for.

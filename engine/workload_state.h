@@ -184,6 +184,9 @@ struct WorkloadState {
   /// not take it when pods had been evicted for it.
   std::optional<kube::NeededObject> lacks{};
   TimePoint evicts_at_most = 0;  ///< It waits for others that end until then, and not longer.
+  /// The time of its victims was over when it was planned the last time, and it was not judged
+  /// since.
+  bool warnings_over = false;
   /// Pods that were evicted for its last plan. That plan ended so that others go instead of pods
   /// that may not be evicted; these count for the next plan.
   std::size_t evicted_before = 0;
