@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -269,6 +270,22 @@ std::string ClaimText(const engine::Engine& engine, const Workload& workload) {
          rules;
 }
 
+namespace {
+
+/// Whether it is a gang that can only be evicted whole, since no more than its minimum runs, and
+/// PodDisruptionBudgets do not permit that.
+bool IsGuardedWhole(const cluster::Store& store, const Workload& gang) {
+  if (!gang.gang) return false;
+  std::vector<const cluster::PodInfo*> running;
+  std::ranges::copy_if(
+      gang.members, std::back_inserter(running),
+      [](const cluster::PodInfo* member) { return member->bound() && !member->terminating(); });
+  return std::ssize(running) + gang.finished <= gang.min_member &&
+         engine::EvictionApiRefuses(running, store);
+}
+
+}  // namespace
+
 std::string SparedText(const engine::Engine& engine, const Workload& workload,
                        engine::TimePoint now) {
   const cluster::Store& store = engine.store();
@@ -295,12 +312,15 @@ std::string SparedText(const engine::Engine& engine, const Workload& workload,
   std::int64_t young = 0;
   std::int64_t guarded = 0;
   const std::set<std::string_view> with_budgets = NamespacesWithBudgets(store);
-  const auto is_guarded = [&](const cluster::PodInfo& pod) {
-    return pod.bound() && !pod.terminating() && with_budgets.contains(pod.object.meta.ns) &&
-           engine::EvictionApiRefuses({&pod}, store);
+  const auto is_guarded = [&](const cluster::PodInfo& pod, std::optional<bool>& whole) {
+    if (!pod.bound() || pod.terminating()) return false;
+    if (!with_budgets.contains(pod.object.meta.ns)) return false;
+    if (!whole) whole = IsGuardedWhole(store, *pod.workload);
+    return *whole || engine::EvictionApiRefuses({&pod}, store);
   };
   for (const auto& [key, other] : store.workloads()) {
     std::optional<bool> is_young;  // of all its members
+    std::optional<bool> guarded_whole;
     for (const cluster::PodInfo* pod : other.members) {
       if (pod->charge == cluster::Charge::kNone) continue;
       if (!beyond.contains(pod->charged_queue) && !is_lower(*pod)) continue;
@@ -314,7 +334,7 @@ std::string SparedText(const engine::Engine& engine, const Workload& workload,
       if (!is_young) is_young = engine.OfAgeAt(other, now) > now;
       if (*is_young) {
         young += charge->second;
-      } else if (is_guarded(*pod)) {
+      } else if (is_guarded(*pod, guarded_whole)) {
         guarded += charge->second;
       }
     }

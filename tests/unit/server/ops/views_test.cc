@@ -183,6 +183,25 @@ TEST_CASE("why says what disruption budgets keep", "[views]") {
                              "that PodDisruptionBudgets keep."));
 }
 
+// The budget permits to evict one of the two members, and a gang with no more than its minimum goes
+// whole.
+TEST_CASE("why says that a disruption budget keeps a gang of which it permits a part", "[views]") {
+  World world(MakePolicy({MakeQueue("a", {"default"})}));
+  world.Add(MakeNode("n1").Gpu(8));
+  for (const char* name : {"a0", "a1"}) {
+    world.Add(MakePod(name).Gpu(4).Gang("low", 2).Label("app", "low").On("n1"));
+  }
+  world.Start();
+  world.engine().OnDisruptionBudget(testing::MakeBudget("b", "app", "low", 1));
+  world.Add(MakePod("w0").Gpu(8).Gang("w", 1).Priority(5).Gated());
+  world.Tick();
+  CHECK(world.LogOf("try ").empty());
+  const Json json = Json::parse(WhyJson(world.engine(), "default", "w0", world.now()));
+  CHECK_THAT(json["message"].get<std::string>(),
+             Catch::EndsWith(" Devices that evictions cannot free for it yet, or at all: 8 of pods "
+                             "that PodDisruptionBudgets keep."));
+}
+
 // One GPU. With its job a would have as much as b has now.
 TEST_CASE("why says that nothing is taken back among equals", "[views]") {
   World world(testing::MakeBorrowing({MakeQueue("a", {"default"}), MakeQueue("b", {"lab"})}));
