@@ -298,7 +298,8 @@ std::int64_t NewlyClaimed(const FairTree& then, const Covers& after,
     const FairQueue& with_use = *std::ranges::find(then.queues, queue.name, &FairQueue::name);
     const Cover& cover = after.at(queue.name);
     for (std::size_t kind = 0; kind < with_use.used.size(); ++kind) {
-      const std::int64_t entitled = std::max(cover.quota[kind], cover.share[kind]);
+      const std::int64_t entitled =
+          std::min(std::max(cover.quota[kind], cover.share[kind]), then.total[kind]);
       claimed += std::max<std::int64_t>(0, entitled - with_use.used[kind]);
     }
   }

@@ -67,7 +67,7 @@ std::int64_t MostTaken(const std::vector<JobSize>& jobs, const DeviceAmounts& ex
 std::int64_t MostTakenFor(const std::vector<JobSize>& jobs, std::int64_t claimed) {
   std::vector<JobSize> largest = jobs;
   std::ranges::sort(largest, std::greater(), AllOf);
-  std::int64_t left = (claimed + kDevice - 1) / kDevice;
+  std::int64_t left = claimed / kDevice + (claimed % kDevice != 0 ? 1 : 0);
   std::int64_t most = 0;
   for (const JobSize& job : largest) {
     const std::int64_t taken = std::min(left, job.count);

@@ -13,8 +13,9 @@ namespace berth::policy {
 /// some kind than it may keep. `excess`: what it has more. The last job may reach below that.
 std::int64_t MostTaken(const std::vector<JobSize>& jobs, const DeviceAmounts& excess);
 
-/// The most that ends for work that asks for `claimed` devices, kinds added up: none of the jobs is
-/// taken in vain, so there are no more of them than such devices.
+/// The most that ends for work that asks for `claimed` whole devices, kinds added up, if no two
+/// jobs share one: none of the jobs is taken in vain, so there are no more of them than such
+/// devices. Jobs that end for the sake of CPU or memory are not looked at.
 std::int64_t MostTakenFor(const std::vector<JobSize>& jobs, std::int64_t claimed);
 
 }  // namespace berth::policy

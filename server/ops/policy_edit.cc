@@ -50,7 +50,7 @@ std::string NamesOf(const policy::Exposure& exposure) {
 }
 
 /// What the pod is charged of each kind of devices.
-policy::DeviceAmounts DevicesOf(const cluster::Store& store, const cluster::PodInfo& pod) {
+policy::DeviceAmounts AmountsHeldBy(const cluster::Store& store, const cluster::PodInfo& pod) {
   policy::DeviceAmounts devices;
   for (const cluster::ResourceId kind : store.device_ids()) {
     std::int64_t& sum = devices.emplace_back();
@@ -80,15 +80,17 @@ std::vector<RunningJob> RunningJobsOf(const cluster::Store& store,
     for (const cluster::PodInfo* pod : *members) {
       const bool runs = pod->charge != cluster::Charge::kNone && !engine::IsSpared(*pod);
       if (!runs) continue;
-      RunningJob job{.size = {.devices = DevicesOf(store, *pod)}, .pod = pod};
+      RunningJob job{.size = {.devices = AmountsHeldBy(store, *pod)}, .pod = pod};
       if (SumOf(job.size.devices) > 0) pods.push_back(std::move(job));
     }
   }
   std::ranges::stable_sort(pods, std::greater(),
                            [](const RunningJob& job) { return SumOf(job.size.devices); });
   if (pods.empty()) return pods;
+  const auto all = std::ssize(pods);
+  const bool whole = workload.in_tree || !workload.started;  // it has no surplus
   const auto min =
-      std::clamp<std::ptrdiff_t>(workload.min_member - workload.finished, 1, std::ssize(pods));
+      whole ? all : std::clamp<std::ptrdiff_t>(workload.min_member - workload.finished, 1, all);
   const auto last = pods.begin() + min;
   for (auto it = pods.begin() + 1; it != last; ++it) {
     for (std::size_t kind = 0; kind < it->size.devices.size(); ++kind) {
@@ -111,7 +113,7 @@ class MoveReader {
       if (pod->charged_queue == cluster::kNoQueue) continue;
       policy::Move* move = MoveOf(store, pod->charged_queue, *pod);
       if (move == nullptr) continue;
-      const policy::DeviceAmounts devices = DevicesOf(store, *pod);
+      const policy::DeviceAmounts devices = AmountsHeldBy(store, *pod);
       move->used.resize(devices.size());
       for (std::size_t kind = 0; kind < devices.size(); ++kind) move->used[kind] += devices[kind];
     }
@@ -216,7 +218,10 @@ class LoosenedReader {
       for (const auto& [priority, amount] : work.waits) {
         if (priority > work.runs.begin()->first) higher += amount;
       }
-      queue.outranked = policy::MostTakenFor(lower, higher);
+      // Several jobs may share a device.
+      std::int64_t all = 0;
+      for (const policy::JobSize& job : lower) all += job.count * SumOf(job.devices);
+      queue.outranked = std::max(std::min(all, higher), policy::MostTakenFor(lower, higher));
     }
     return loosened;
   }
